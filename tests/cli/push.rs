@@ -1,14 +1,23 @@
 //! `federate push`: what a registry has afterwards, and what it is asked.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use federate_dialects::DIALECTS;
+use federate_engine::deletions::PruneLimit;
+use federate_publish::artifact::ArtifactTypes;
+use federate_registry::{ArtifactAddress, Credentials, RegistryOptions};
+use federate_repo::{Config, SourceFile};
+use federate_session::artifacts::{self, ArtifactOrigin, ArtifactStore};
+use federate_session::push::{Error as PushError, PushRequest};
+use federate_session::{Session, SessionOptions};
 use serde_json::{Value, json};
 
 use crate::registry::{RealRegistry, Registry, Rival};
-use crate::sandbox::{CLUSTERS, Ran, Sandbox, WEB, kills};
+use crate::sandbox::{CLUSTERS, POLICY, Ran, Sandbox, WEB, kills};
 
 /// A repository with one commit, and a registry.
 fn web() -> (Sandbox, Registry) {
@@ -389,6 +398,142 @@ fn who_pushes_at_the_same_time_is_not_overwritten() {
         assert!(latest.all(|row| row["changed"] == true), "{request}: {json:#}");
         assert_eq!(run(&sandbox, &format!("{memory}:latest")).code(0).json(), expected, "{request}");
         assert!(registry.state().rival.as_ref().unwrap().digests.is_empty());
+    }
+}
+
+/// Writes another image, which changes no placement.
+fn image(sandbox: &Sandbox, tag: &str) {
+    sandbox.write("web.yaml", WEB.replace("nginx:1.27", &format!("nginx:{tag}")));
+    commit(sandbox, tag);
+}
+
+#[test]
+fn an_equal_plan_with_other_manifests_is_another_one() {
+    let (sandbox, registry) = web();
+    let plan = |tag: &str| registry.state().tags[&("acme/fleet/plan".to_owned(), tag.to_owned())].clone();
+    push(&sandbox, &registry, "--tag latest").code(0);
+    let first = plan("latest");
+    image(&sandbox, "1.28");
+    push(&sandbox, &registry, "--tag theirs --tag latest").code(0);
+    assert_ne!(plan("latest"), first);
+    assert_eq!(
+        registry.manifest("acme/fleet/plan", "latest")["layers"],
+        registry.manifest("acme/fleet/plan", &plan_tag(&sandbox, "HEAD~"))["layers"],
+        "the placements are the same"
+    );
+    registry.take_writes();
+    push(&sandbox, &registry, "--tag latest").code(0);
+    assert_eq!(registry.take_writes(), [""; 0]);
+    // Who pushes other manifests at the same time is noticed, too.
+    image(&sandbox, "1.29");
+    let theirs = plan("theirs");
+    registry.state().tags.insert(("acme/fleet/plan".to_owned(), "latest".to_owned()), first);
+    registry.state().rival = Some(Rival {
+        after: "PUT /v2/acme/fleet/m2/manifests/latest".to_owned(),
+        repository: "acme/fleet/plan".to_owned(),
+        tag: "latest".to_owned(),
+        digests: vec![theirs],
+    });
+    let ran = push(&sandbox, &registry, "--tag latest").code(0);
+    assert_eq!(ran.err.matches("plan:latest moved in the meantime; trying again").count(), 1, "{}", ran.err);
+    for cluster in ["m1", "m2"] {
+        let files = registry.files(&format!("acme/fleet/{cluster}"), "latest");
+        assert!(files["shop/deployment.apps_web.yaml"].contains("nginx:1.29"), "{files:?}");
+    }
+}
+
+/// The tag of a revision.
+fn plan_tag(sandbox: &Sandbox, revision: &str) -> String {
+    sandbox.git(&format!("rev-parse {revision}")).trim()[..7].to_owned()
+}
+
+#[test]
+fn a_cluster_of_the_previous_plan_is_guarded_and_emptied_under_a_new_tag() {
+    let (sandbox, registry) = web();
+    run(&sandbox, &format!("push --plain-http oci://{}/acme/fleet:v1", registry.host())).code(0);
+    let before = registry.state().tags.clone();
+    sandbox.write("clusters.yaml", CLUSTERS.split("---").next().unwrap());
+    commit(&sandbox, "without");
+    let host = registry.host();
+    let line =
+        format!("push --plain-http oci://{host}/acme/fleet:v2 --previous oci://{host}/acme/fleet/plan:v1");
+    let said = run(&sandbox, &line).code(2).err;
+    assert!(said.contains("cluster m2 would lose everything"), "{said}");
+    let said = run(&sandbox, &format!("{line} --prune-limit 100 --cluster m1")).code(2).err;
+    assert!(said.contains("m2 would receive nothing any more"), "{said}");
+    assert_eq!(registry.state().tags, before);
+    run(&sandbox, &format!("{line} --prune-limit 100")).code(0);
+    assert!(registry.files("acme/fleet/m2", "v2").is_empty());
+    assert!(!registry.files("acme/fleet/m2", "v1").is_empty());
+}
+
+#[test]
+fn what_an_overtaken_push_has_moved_is_said_when_the_next_attempt_is_refused() {
+    let (sandbox, registry) = web();
+    push(&sandbox, &registry, "--tag latest").code(0);
+    for number in 0..8 {
+        let name = format!("name: w{number}");
+        sandbox.write(&format!("more/w{number}.yaml"), WEB.replace("name: web", &name));
+        sandbox.write(&format!("more/p{number}.yaml"), POLICY.replace("name: web", &name));
+    }
+    commit(&sandbox, "big");
+    push(&sandbox, &registry, "--tag big").code(0);
+    let big = registry.state().tags[&("acme/fleet/plan".to_owned(), "big".to_owned())].clone();
+    std::fs::remove_dir_all(sandbox.path("more")).unwrap();
+    image(&sandbox, "1.28");
+    registry.state().rival = Some(Rival {
+        after: "PUT /v2/acme/fleet/m2/manifests/latest".to_owned(),
+        repository: "acme/fleet/plan".to_owned(),
+        tag: "latest".to_owned(),
+        digests: vec![big],
+    });
+    let ran = push(&sandbox, &registry, "--tag latest -o json").code(2);
+    assert!(ran.err.contains("would lose"), "{}", ran.err);
+    let moved = format!("oci://{}/acme/fleet/m1:latest", registry.host());
+    assert!(ran.err.contains("tags have moved all the same") && ran.err.contains(&moved), "{}", ran.err);
+    let json = ran.json();
+    let rows = json["artifacts"].as_array().unwrap();
+    assert_eq!((rows.len(), &json["changed"]), (4, &json!(true)), "{json:#}");
+}
+
+#[test]
+fn no_tag_moves_when_another_process_may_lead() {
+    let (_, registry) = web();
+    let address = ArtifactAddress::parse(&format!("oci://{}/acme/fleet", registry.host())).unwrap();
+    let options = RegistryOptions { plain_http: true, proxy: None };
+    let server = federate_registry::Registry::new(&address, Credentials::Anonymous, options).unwrap();
+    let (store, origin) = (ArtifactStore::new(server).unwrap(), ArtifactOrigin::default());
+    // The attempt begins, the tags of clusters move, and those of the plan.
+    for (writes, tags) in [(0, 0), (1, 0), (2, 2), (3, 3)] {
+        let asked = Cell::new(0);
+        let request = PushRequest {
+            store: &store,
+            address: &address,
+            tags: &["latest".to_owned()],
+            earlier: Some("latest"),
+            kept: None,
+            clusters: &[],
+            types: ArtifactTypes::Oci,
+            always: false,
+            signature: None,
+            origin: &origin,
+            keep_going: false,
+            prune_limit: PruneLimit::new(50),
+            may_write: &|| asked.replace(asked.get() + 1) < writes,
+        };
+        let files = [("web.yaml", WEB), ("clusters.yaml", CLUSTERS), ("policy.yaml", POLICY)];
+        let files = files
+            .map(|(path, text)| SourceFile { path: path.into(), bytes: text.as_bytes().into() })
+            .to_vec();
+        let session = Session::from_files(files, Config::default(), SessionOptions::new(DIALECTS));
+        let mut session = Some(session);
+        let pushed = request.push_rendering(|_| session.take().ok_or(()), |_| ());
+        assert_eq!(pushed.is_ok(), writes == 3, "{writes}");
+        if let Err(failed) = pushed {
+            assert!(matches!(failed.error, PushError::Artifacts(artifacts::Error::Fenced)), "{writes}");
+            assert_eq!(failed.moved.to_rows().len(), tags, "{writes}");
+        }
+        assert_eq!(registry.tags().len(), tags, "{writes}");
     }
 }
 

@@ -35,6 +35,8 @@ pub(crate) struct State {
     pub(crate) cuts: usize,
     /// Repositories that nobody may write.
     pub(crate) denied: BTreeSet<String>,
+    /// Tags that nobody may set, as `repository:tag`.
+    pub(crate) refused_tags: BTreeSet<String>,
     /// The server that has the blobs, if it is another one.
     pub(crate) blobs_at: Option<String>,
     /// What every manifest is instead.
@@ -200,7 +202,9 @@ impl Registry {
         }
         state.requests.push(format!("{} {}", request.method, request.path));
         let is_write = request.method == "PUT" || request.method == "POST";
-        if is_write && state.denied.contains(&repository) {
+        let is_refused = state.denied.contains(&repository)
+            || (kind == "/manifests/" && state.refused_tags.contains(&format!("{repository}:{name}")));
+        if is_write && is_refused {
             return (403, String::new(), b"{\"errors\": [{\"message\": \"not \\u001b[31myours\"}]}".to_vec());
         }
         if kind == "/blobs/" {

@@ -178,6 +178,78 @@ fn what_somebody_else_has_pushed_is_replaced_and_remembered() {
     assert_eq!(registry.tags().len(), 3);
 }
 
+impl Fleet {
+    fn write_image(&self, tag: &str) {
+        self.files.write("web.yaml", WEB.replace("nginx:1.27", &format!("nginx:{tag}")));
+    }
+
+    fn push_by_hand(&self) {
+        let files = self.files.path("");
+        let line = format!("push {} --plain-http oci://{}/acme/fleet:latest", files.display(), self.host);
+        assert!(self.command(&line).output().unwrap().status.success());
+    }
+}
+
+fn assert_image(registry: &Registry, tag: &str) {
+    for cluster in ["m1", "m2"] {
+        let files = registry.files(&format!("acme/fleet/{cluster}"), "latest");
+        assert!(
+            files["shop/deployment.apps_web.yaml"].contains(&format!("nginx:{tag}")),
+            "{cluster}: {files:?}"
+        );
+    }
+}
+
+#[test]
+fn other_manifests_with_the_same_placements_are_put_back() {
+    let registry = Registry::start();
+    let fleet = Fleet::new(registry.host(), "");
+    fleet.once().code(0);
+    fleet.write_image("0.1");
+    fleet.push_by_hand();
+    assert_image(&registry, "0.1");
+    fleet.once().code(0);
+    assert_image(&registry, "1.27");
+    registry.take_writes();
+    fleet.once().code(0);
+    assert_eq!(registry.take_writes(), [""; 0]);
+}
+
+#[test]
+fn a_push_that_stopped_halfway_is_undone_when_the_source_goes_back() {
+    let registry = Registry::start();
+    let fleet = Fleet::new(registry.host(), "");
+    fleet.once().code(0);
+    let first = fleet.tip();
+    fleet.write_image("bad");
+    fleet.commit("bad");
+    // One cluster gets it, and then the registry takes no more.
+    registry.state().refused_tags = ["acme/fleet/m2:latest".to_owned()].into();
+    fleet.once().code(2);
+    let files = registry.files("acme/fleet/m1", "latest");
+    assert!(files["shop/deployment.apps_web.yaml"].contains("nginx:bad"), "{files:?}");
+    fleet.files.git(&format!("reset -q --hard {first}"));
+    fleet.files.git("push -q --force origin main");
+    registry.state().refused_tags.clear();
+    fleet.once().code(0);
+    assert_image(&registry, "1.27");
+    registry.take_writes();
+    fleet.once().code(0);
+    assert_eq!(registry.take_writes(), [""; 0]);
+}
+
+#[test]
+fn a_cluster_is_emptied_although_the_plan_is_gone() {
+    let registry = Registry::start();
+    let fleet = Fleet::new(registry.host(), "    pruneLimit: 100\n");
+    fleet.once().code(0);
+    registry.state().tags.remove(&("acme/fleet/plan".to_owned(), "latest".to_owned()));
+    fleet.files.write("clusters.yaml", CLUSTERS.split("---").next().unwrap());
+    fleet.commit("without");
+    fleet.once().code(0);
+    assert!(registry.files("acme/fleet/m2", "latest").is_empty());
+}
+
 #[test]
 fn failures_have_a_reason_and_are_retried() {
     let registry = Registry::start();

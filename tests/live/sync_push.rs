@@ -85,3 +85,20 @@ fn the_loop_pushes_what_changes_and_puts_back_what_others_move() {
     assert!(message.contains("the tag latest of oci://") && message.contains("shop/web"), "{message}");
     drop(running);
 }
+
+#[test]
+fn clusters_do_not_wait_for_a_registry_that_cannot_be_asked() {
+    let (hub, registry) = (Hub::new(), Registry::start());
+    let push = json!({"url": format!("oci://{}/acme/fleet", registry.host()), "insecure": true});
+    hub.create(&hub.sync("web", &json!({"push": push})));
+    hub.lose_m1();
+    hub.once().code(2);
+    assert_eq!(image(&hub.sandbox, "m2"), "nginx:1.27");
+    hub.restore_m1();
+    registry.state().wants_password = true;
+    let ran = hub.once().code(2);
+    assert!(ran.out.contains("AuthenticationFailed: "), "{ran:#?}");
+    assert_eq!(image(&hub.sandbox, "m1"), "nginx:1.27");
+    registry.state().wants_password = false;
+    hub.once().code(0);
+}

@@ -22,6 +22,9 @@ pub const EMPTY_CONFIG: &[u8] = b"{}";
 /// The media type of image manifests.
 const MANIFEST_TYPE: &str = "application/vnd.oci.image.manifest.v1+json";
 
+/// The annotation of a plan's artifact with the digest of all manifests that are rendered with it.
+const MANIFESTS_ANNOTATION: &str = "dev.federate.manifests";
+
 /// The mode of files in layers.
 const FILE_MODE: u32 = 0o644;
 
@@ -121,6 +124,22 @@ pub fn pack_plan(tree: &OutputTree) -> io::Result<ArtifactLayer> {
     pack_files([(PLACEMENTS.to_owned(), tree.placements())].into_iter())
 }
 
+/// The digest of the manifests of all clusters. Equal plans may come with other manifests.
+pub fn digest_manifests(tree: &OutputTree) -> String {
+    let mut hasher = Sha256::new();
+    for (folder, namespaces) in tree.files() {
+        for (namespace, files) in namespaces {
+            for file in files {
+                for text in [&**folder, &**namespace, file.name(), file.text()] {
+                    hasher.update((text.len() as u64).to_be_bytes());
+                    hasher.update(text.as_bytes());
+                }
+            }
+        }
+    }
+    format_digest(&hasher.finalize())
+}
+
 /// The number of manifests of a cluster.
 pub fn count_objects(tree: &OutputTree, cluster: &str) -> usize {
     let folders = tree.files().get(&*cluster_folder(cluster));
@@ -189,6 +208,13 @@ impl ArtifactManifest {
         }
     }
 
+    /// The manifest of the layer with a plan, and with the digest of the manifests that are rendered with it.
+    #[must_use]
+    pub fn with_manifests(mut self, digest: String) -> Self {
+        self.annotations.insert(MANIFESTS_ANNOTATION.to_owned(), digest);
+        self
+    }
+
     /// Reads a manifest; `None` if it is not that of an artifact.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         serde_json::from_slice(bytes).ok()
@@ -212,15 +238,24 @@ impl ArtifactManifest {
         }
     }
 
-    /// Whether another manifest has the same files in the same form.
+    /// Whether another manifest has the same files in the same form, and, if they are plans, comes with the same manifests.
     pub fn has_same_content(&self, other: &Self) -> bool {
-        self.config == other.config && self.layers == other.layers
+        self.config == other.config && self.layers == other.layers && self.manifests() == other.manifests()
+    }
+
+    /// The digest of the manifests that are rendered with a plan.
+    fn manifests(&self) -> Option<&String> {
+        self.annotations.get(MANIFESTS_ANNOTATION)
     }
 }
 
 /// The digest of bytes as manifests write it.
 pub fn compute_digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold("sha256:".to_owned(), |text, byte| text + &format!("{byte:02x}"))
+    format_digest(&Sha256::digest(bytes))
+}
+
+fn format_digest(bytes: &[u8]) -> String {
+    bytes.iter().fold("sha256:".to_owned(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
 
+use crate::address::ArtifactAddress;
+
 /// The largest configuration that is read, in bytes.
 const MAX_CONFIG_BYTES: u64 = 4 << 20;
 
@@ -104,8 +106,9 @@ struct HelperAnswer {
     secret: String,
 }
 
-/// The credentials for `host` in `folder`, docker's configuration folder. Without any, requests are anonymous.
-pub fn find_credentials(folder: Option<&Path>, host: &str) -> Result<Credentials, LoginError> {
+/// The credentials for an address in `folder`, docker's configuration folder. Without any, requests are anonymous.
+pub fn find_credentials(folder: Option<&Path>, address: &ArtifactAddress) -> Result<Credentials, LoginError> {
+    let host = address.host();
     let Some(folder) = folder else { return Ok(Credentials::Anonymous) };
     let path = folder.join("config.json");
     let shown = path.display().to_string();
@@ -133,17 +136,17 @@ pub fn find_credentials(folder: Option<&Path>, host: &str) -> Result<Credentials
             return Ok(answer);
         }
     }
-    let found = config.find_login(host).map_err(|why| invalid(&why))?;
+    let found = config.find_login(address).map_err(|why| invalid(&why))?;
     Ok(found.unwrap_or(Credentials::Anonymous))
 }
 
-/// The credentials for `host` in the text of docker's configuration, if it has some. Helpers that it names are not run. An error
-/// does not show what was read.
-pub fn parse_docker_config(text: &[u8], host: &str) -> Result<Option<Credentials>, String> {
+/// The credentials for an address in the text of docker's configuration, if it has some. Helpers that it names are not run. An
+/// error does not show what was read.
+pub fn parse_docker_config(text: &[u8], address: &ArtifactAddress) -> Result<Option<Credentials>, String> {
     if text.len() as u64 > MAX_CONFIG_BYTES {
         return Err("it is too large".to_owned());
     }
-    DockerConfig::parse(text)?.find_login(host)
+    DockerConfig::parse(text)?.find_login(address)
 }
 
 /// The key under which docker stores the credentials for a host.
@@ -157,19 +160,33 @@ impl DockerConfig {
             .map_err(|error| format!("line {}, column {}: it is not valid", error.line(), error.column()))
     }
 
-    /// The credentials that are in the configuration itself.
-    fn find_login(&self, host: &str) -> Result<Option<Credentials>, String> {
-        let key = key_of_host(host);
-        let login = self.auths.iter().find(|(name, _)| *name == key || host_of_key(name) == host);
-        let Some((_, login)) = login else { return Ok(None) };
+    /// The credentials that are in the configuration itself: those of the longest path that the repository is below.
+    fn find_login(&self, address: &ArtifactAddress) -> Result<Option<Credentials>, String> {
+        let host = address.host();
+        let found = self
+            .auths
+            .iter()
+            .filter_map(|(key, login)| Some((find_depth(key, address)?, login)))
+            .max_by_key(|(depth, _)| *depth);
+        let Some((_, login)) = found else { return Ok(None) };
         read_login(login).map(Some).ok_or_else(|| format!("the entry of {host} in `auths` is not valid"))
     }
 }
 
-/// The host of a key such as `https://host/v1/`.
-fn host_of_key(key: &str) -> &str {
+/// The length of the path of a key such as `host`, `https://host/v1/` or `host/acme` that an address is below; `None` if it is
+/// another registry's, or another repository's.
+fn find_depth(key: &str, address: &ArtifactAddress) -> Option<usize> {
+    if key == key_of_host(address.host()) {
+        return Some(0);
+    }
     let rest = key.strip_prefix("https://").or_else(|| key.strip_prefix("http://")).unwrap_or(key);
-    rest.split('/').next().unwrap_or_default()
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let path = path.trim_end_matches('/');
+    // Old versions of docker write that of the registry's protocol.
+    let path = if ["v1", "v2"].contains(&path) { "" } else { path };
+    let below = address.repository().strip_prefix(path)?;
+    let is_below = path.is_empty() || below.is_empty() || below.starts_with('/');
+    (host == address.host() && is_below).then_some(path.len())
 }
 
 /// An entry of `auths`; `None` if it cannot be read. An empty one only says that somebody has logged in by a helper.
@@ -223,7 +240,11 @@ mod tests {
     fn find(config: &str, host: &str) -> Result<Credentials, LoginError> {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("config.json"), config).unwrap();
-        find_credentials(Some(folder.path()), host)
+        find_credentials(Some(folder.path()), &address(host))
+    }
+
+    fn address(host: &str) -> ArtifactAddress {
+        ArtifactAddress::parse(&format!("oci://{host}/acme/fleet")).unwrap()
     }
 
     fn basic(user: &str, password: &str) -> Credentials {
@@ -245,9 +266,24 @@ mod tests {
         }
         let nowhere = tempfile::tempdir().unwrap();
         assert_eq!(
-            find_credentials(Some(nowhere.path()), "registry.example.com").unwrap(),
+            find_credentials(Some(nowhere.path()), &address("registry.example.com")).unwrap(),
             Credentials::Anonymous
         );
+    }
+
+    #[test]
+    fn the_longest_path_that_the_repository_is_below_counts() {
+        let logins = |keys: &[&str]| {
+            let rows = keys.iter().map(|key| format!(r#""{key}": {{"username": "{key}", "password": "p"}}"#));
+            format!(r#"{{"auths": {{{}}}}}"#, rows.collect::<Vec<_>>().join(", "))
+        };
+        let (host, acme, fleet) = ("r.example.com", "r.example.com/acme", "r.example.com/acme/fleet");
+        let others = ["r.example.com/acm", "r.example.com/acme/fleet/m1", "r.example.com/other"];
+        for (keys, user) in [(vec![host, acme, fleet], fleet), (vec![acme, host], acme), (vec![host], host)] {
+            let config = logins(&[&keys[..], &others].concat());
+            assert_eq!(find(&config, host).unwrap(), basic(user, "p"));
+        }
+        assert_eq!(find(&logins(&others), host).unwrap(), Credentials::Anonymous);
     }
 
     #[test]

@@ -4,9 +4,10 @@
 //! the clusters, then those of the plan.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::future::try_join_all;
+use futures_util::future::{join_all, try_join_all};
 use git2::{Oid, Repository};
 use jiff::Timestamp;
 use rayon::prelude::*;
@@ -33,14 +34,16 @@ const PLAN: &str = "plan";
 /// How many artifacts are pushed at a time.
 const MAX_PARALLEL_ARTIFACTS: usize = 8;
 
-/// The largest layer that is read, in bytes, packed and unpacked.
-const MAX_PACKED_BYTES: usize = 256 << 20;
-const MAX_UNPACKED_BYTES: u64 = 1 << 30;
+/// The largest layer of a cluster that is read.
+const CLUSTER_LIMIT: LayerLimit = LayerLimit { packed: 256 << 20, unpacked: 1 << 30 };
+
+/// The largest layer of a plan that is read. Several may be in memory at a time.
+const PLAN_LIMIT: LayerLimit = LayerLimit { packed: 32 << 20, unpacked: 128 << 20 };
 
 /// The characters of a commit's id in a tag.
 const SHORT_ID_CHARS: usize = 7;
 
-/// Why artifacts could not be read or pushed. No tag has moved, unless the registry failed while they moved.
+/// Why artifacts could not be read or pushed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -62,6 +65,9 @@ pub enum Error {
     /// Somebody else has pushed a plan since it was read.
     #[error("{0} moved in the meantime")]
     Moved(String),
+    /// This process may not write any more.
+    #[error("another process may lead: no further tag is moved")]
+    Fenced,
     /// Signing failed.
     #[error(transparent)]
     Signature(#[from] SignatureError),
@@ -122,10 +128,11 @@ pub(crate) struct ArtifactForm<'f> {
     pub(crate) always: bool,
 }
 
-/// The files of an artifact, with the digest of its manifest.
-struct FetchedFiles {
-    digest: String,
-    files: BTreeMap<String, String>,
+/// The largest layer that is read, in bytes.
+#[derive(Clone, Copy)]
+struct LayerLimit {
+    packed: usize,
+    unpacked: u64,
 }
 
 /// A plan in a registry.
@@ -260,7 +267,8 @@ impl ArtifactStore {
 
     /// The plan in an artifact; `None` if the registry does not have it.
     pub fn read_plan(&self, address: &ArtifactAddress, tag: &str) -> Result<Option<Plan>, Error> {
-        Ok(self.read_published_plan(address, tag)?.map(|published| published.plan))
+        let manifest = self.runtime.block_on(self.registry.fetch_manifest(address.repository(), tag))?;
+        manifest.map(|manifest| self.unpack_plan(address, tag, &manifest)).transpose()
     }
 
     /// The digest of the plan beside the artifacts of clusters; `None` if the registry has none with the tag.
@@ -274,20 +282,40 @@ impl ArtifactStore {
         Ok(manifest.map(|manifest| manifest.digest))
     }
 
-    /// The plan in an artifact with its digest; `None` if the registry does not have it.
-    pub(crate) fn read_published_plan(
+    /// The plans that the registry has, by tag. Each is read once.
+    pub(crate) fn read_published_plans(
+        &self,
+        address: &ArtifactAddress,
+        tags: &[&str],
+    ) -> Result<BTreeMap<String, Arc<PublishedPlan>>, Error> {
+        let (mut plans, mut by_digest) = (BTreeMap::new(), BTreeMap::<String, Arc<PublishedPlan>>::new());
+        for tag in tags {
+            let fetched = self.runtime.block_on(self.registry.fetch_manifest(address.repository(), tag))?;
+            let Some(manifest) = fetched else { continue };
+            let known = by_digest.get(&manifest.digest).cloned();
+            let published = match known {
+                Some(published) => published,
+                None => {
+                    let plan = self.unpack_plan(address, tag, &manifest)?;
+                    Arc::new(PublishedPlan { digest: manifest.digest.clone(), plan })
+                }
+            };
+            by_digest.insert(manifest.digest, Arc::clone(&published));
+            plans.insert((*tag).to_owned(), published);
+        }
+        Ok(plans)
+    }
+
+    fn unpack_plan(
         &self,
         address: &ArtifactAddress,
         tag: &str,
-    ) -> Result<Option<PublishedPlan>, Error> {
-        let Some(FetchedFiles { digest, files }) = self.runtime.block_on(self.fetch_files(address, tag))?
-        else {
-            return Ok(None);
-        };
+        manifest: &FetchedManifest,
+    ) -> Result<Plan, Error> {
+        let files = self.runtime.block_on(self.fetch_files(address, tag, manifest, PLAN_LIMIT))?;
         let not_a_plan = |why: String| Error::NotAPlan { address: format!("{address}:{tag}"), why };
         let text = files.get(PLACEMENTS).ok_or_else(|| not_a_plan(format!("it has no {PLACEMENTS}")))?;
-        let plan = previous::read_own(text.as_bytes()).map_err(|error| not_a_plan(error.to_string()))?;
-        Ok(Some(PublishedPlan { digest, plan }))
+        previous::read_own(text.as_bytes()).map_err(|error| not_a_plan(error.to_string()))
     }
 
     /// The files in an artifact; none if the registry does not have it.
@@ -296,23 +324,25 @@ impl ArtifactStore {
         address: &ArtifactAddress,
         tag: &str,
     ) -> Result<BTreeMap<String, String>, Error> {
-        let fetched = self.runtime.block_on(self.fetch_files(address, tag))?;
-        Ok(fetched.map(|fetched| fetched.files).unwrap_or_default())
+        let manifest = self.runtime.block_on(self.registry.fetch_manifest(address.repository(), tag))?;
+        let Some(manifest) = manifest else { return Ok(BTreeMap::new()) };
+        self.runtime.block_on(self.fetch_files(address, tag, &manifest, CLUSTER_LIMIT))
     }
 
-    async fn fetch_files(&self, address: &ArtifactAddress, tag: &str) -> Result<Option<FetchedFiles>, Error> {
-        let repository = address.repository();
-        let Some(FetchedManifest { digest, bytes }) = self.registry.fetch_manifest(repository, tag).await?
-        else {
-            return Ok(None);
-        };
-        let manifest = ArtifactManifest::parse(&bytes);
+    /// The files that a manifest names.
+    async fn fetch_files(
+        &self,
+        address: &ArtifactAddress,
+        tag: &str,
+        manifest: &FetchedManifest,
+        limit: LayerLimit,
+    ) -> Result<BTreeMap<String, String>, Error> {
+        let manifest = ArtifactManifest::parse(&manifest.bytes);
         let layer = manifest.as_ref().and_then(ArtifactManifest::layer);
         let layer = layer.ok_or_else(|| Error::NotOwned(format!("{address}:{tag}")))?;
-        let bytes = self.registry.fetch_blob(repository, &layer.digest, MAX_PACKED_BYTES).await?;
-        let files = artifact::unpack_layer(&bytes, MAX_UNPACKED_BYTES);
-        let files = files.map_err(|why| Error::Layer { address: format!("{address}:{tag}"), why })?;
-        Ok(Some(FetchedFiles { digest, files }))
+        let bytes = self.registry.fetch_blob(address.repository(), &layer.digest, limit.packed).await?;
+        let files = artifact::unpack_layer(&bytes, limit.unpacked);
+        files.map_err(|why| Error::Layer { address: format!("{address}:{tag}"), why })
     }
 
     /// Brings the artifacts of clusters into the registry, without tags. A cluster that receives nothing and has no artifact gets
@@ -337,7 +367,8 @@ impl ArtifactStore {
                     return Err(Error::ReservedName(address.to_string()));
                 }
                 let is_empty = artifact::count_objects(tree, cluster) == 0;
-                stores.push(self.store_artifact(form, Some(cluster), address, layer, is_empty));
+                let desired = form.describe(&layer);
+                stores.push(self.store_artifact(form, Some(cluster), address, layer, desired, is_empty));
             }
             stored.extend(self.runtime.block_on(try_join_all(stores))?.into_iter().flatten());
         }
@@ -351,7 +382,8 @@ impl ArtifactStore {
         tree: &OutputTree,
     ) -> Result<Option<StoredArtifact>, Error> {
         let (address, layer) = (plan_address(form.address)?, artifact::pack_plan(tree)?);
-        self.runtime.block_on(self.store_artifact(form, None, address, layer, false))
+        let desired = form.describe(&layer).with_manifests(artifact::digest_manifests(tree));
+        self.runtime.block_on(self.store_artifact(form, None, address, layer, desired, false))
     }
 
     /// Brings the manifest of a cluster, or of the plan, and what it names into the registry. Keeps the earlier one if it has
@@ -362,11 +394,11 @@ impl ArtifactStore {
         cluster: Option<&String>,
         address: ArtifactAddress,
         layer: ArtifactLayer,
+        desired: ArtifactManifest,
         is_empty: bool,
     ) -> Result<Option<StoredArtifact>, Error> {
         let cluster = cluster.cloned();
         let repository = address.repository();
-        let desired = ArtifactManifest::new(form.types, &layer, form.annotations.clone());
         let mut tagged = BTreeMap::new();
         let mut kept = None;
         for tag in &form.earlier_tags {
@@ -407,40 +439,54 @@ impl ArtifactStore {
         Ok(())
     }
 
-    /// Sets the tags of artifacts.
+    /// Sets the tags of artifacts as long as `may_write`, and adds those that are set to `tagged`, also if it fails.
     pub(crate) fn tag_artifacts(
         &self,
         artifacts: &[StoredArtifact],
         tags: &[String],
-    ) -> Result<Vec<TaggedArtifact>, Error> {
-        let mut tagged = Vec::new();
-        for artifacts in artifacts.chunks(MAX_PARALLEL_ARTIFACTS) {
-            let rows = artifacts.iter().map(|artifact| self.set_tags(artifact, tags));
-            tagged.extend(self.runtime.block_on(try_join_all(rows))?.into_iter().flatten());
+        may_write: &dyn Fn() -> bool,
+        tagged: &mut Vec<TaggedArtifact>,
+    ) -> Result<(), Error> {
+        let rows =
+            artifacts.iter().flat_map(|artifact| tags.iter().map(move |tag| self.set_tag(artifact, tag)));
+        let mut rows = rows.peekable();
+        while rows.peek().is_some() {
+            if !may_write() {
+                return Err(Error::Fenced);
+            }
+            let mut failed = None;
+            for row in self.runtime.block_on(join_all(rows.by_ref().take(MAX_PARALLEL_ARTIFACTS))) {
+                match row {
+                    Ok(row) => tagged.push(row),
+                    Err(error) => failed = failed.or(Some(error)),
+                }
+            }
+            if let Some(error) = failed {
+                return Err(error);
+            }
         }
-        Ok(tagged)
+        Ok(())
     }
 
-    async fn set_tags(
-        &self,
-        artifact: &StoredArtifact,
-        tags: &[String],
-    ) -> Result<Vec<TaggedArtifact>, Error> {
-        let mut rows = Vec::new();
-        for tag in tags {
-            let changed = !artifact.has_tag(tag);
-            if changed {
-                self.registry.push_manifest(artifact.address.repository(), tag, &artifact.manifest).await?;
-            }
-            rows.push(TaggedArtifact {
-                cluster: artifact.cluster.clone(),
-                url: artifact.address.to_string(),
-                tag: tag.clone(),
-                digest: artifact.digest.clone(),
-                changed,
-            });
+    async fn set_tag(&self, artifact: &StoredArtifact, tag: &str) -> Result<TaggedArtifact, Error> {
+        let changed = !artifact.has_tag(tag);
+        if changed {
+            self.registry.push_manifest(artifact.address.repository(), tag, &artifact.manifest).await?;
         }
-        Ok(rows)
+        Ok(TaggedArtifact {
+            cluster: artifact.cluster.clone(),
+            url: artifact.address.to_string(),
+            tag: tag.to_owned(),
+            digest: artifact.digest.clone(),
+            changed,
+        })
+    }
+}
+
+impl ArtifactForm<'_> {
+    /// The manifest of a layer.
+    fn describe(&self, layer: &ArtifactLayer) -> ArtifactManifest {
+        ArtifactManifest::new(self.types, layer, self.annotations.clone())
     }
 }
 

@@ -26,7 +26,23 @@ use crate::attempts::{MAX_ATTEMPTS, wait_before_attempt};
 use crate::left_out::{ClusterOutput, check_left_out};
 use crate::{Destination, Session};
 
-/// Why nothing was pushed. No tag has moved, unless the registry failed while they moved.
+/// How many tags a message names.
+const MAX_NAMED_TAGS: usize = 5;
+
+/// A push that has not come to its end.
+#[derive(Debug)]
+pub struct FailedPush<E> {
+    /// Why.
+    pub error: Error<E>,
+    /// The tags that have moved all the same.
+    pub moved: MovedTags,
+}
+
+/// Tags that have moved, by address and tag.
+#[derive(Debug, Default)]
+pub struct MovedTags(BTreeMap<(String, String), TaggedArtifact>);
+
+/// Why a push has not come to its end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error<E> {
@@ -54,6 +70,8 @@ pub struct PushRequest<'p> {
     pub tags: &'p [String],
     /// The tag of earlier artifacts: their plan is the scheduler's memory, and those with the same content stay.
     pub earlier: Option<&'p str>,
+    /// The plan that counts as that of earlier artifacts if the registry has none.
+    pub kept: Option<&'p Plan>,
     /// The clusters to push; empty for all.
     pub clusters: &'p [String],
     /// The media types.
@@ -68,6 +86,8 @@ pub struct PushRequest<'p> {
     pub keep_going: bool,
     /// The largest share of the objects in artifacts, in total and of each cluster, that may be deleted.
     pub prune_limit: PruneLimit,
+    /// Whether this process may still move tags: another one may lead by now.
+    pub may_write: &'p dyn Fn() -> bool,
 }
 
 /// How artifacts are signed.
@@ -85,9 +105,11 @@ pub struct PushedSession {
     pub session: Session,
     /// What became of it.
     pub outcome: PushOutcome,
+    /// The tags that have moved, also in attempts that others have overtaken.
+    pub moved: MovedTags,
 }
 
-/// What became of a rendering. Only [`Done`](Self::Done) has changed anything.
+/// What became of a rendering. Unless it is [`Done`](Self::Done), no tag has moved but in attempts that others have overtaken.
 #[derive(Debug)]
 pub enum PushOutcome {
     /// The registry has it. The tags, by cluster; those of the plan last.
@@ -98,40 +120,36 @@ pub enum PushOutcome {
     Refused(ExcessiveDeletions),
 }
 
-/// The plans in the registry, by tag.
-struct PublishedPlans(BTreeMap<String, Option<PublishedPlan>>);
-
-/// An attempt that others have overtaken.
-struct OvertakenAttempt {
-    error: artifacts::Error,
-    /// The tags that it set.
-    tagged: Vec<TaggedArtifact>,
+/// An attempt that nobody has overtaken.
+struct RenderedPush {
+    session: Session,
+    outcome: PushOutcome,
 }
 
+/// The plans in the registry, by tag.
+struct PublishedPlans(BTreeMap<String, Arc<PublishedPlan>>);
+
 impl PushRequest<'_> {
-    /// Pushes what `open` renders from the earlier plan, which is the scheduler's memory. If somebody else pushes in the
+    /// Pushes what `open` renders from the scheduler's memory. If somebody else pushes in the
     /// meantime, calls `retrying` and starts over.
     pub fn push_rendering<E>(
         &self,
         mut open: impl FnMut(Option<&Plan>) -> Result<Session, E>,
         mut retrying: impl FnMut(&artifacts::Error),
-    ) -> Result<PushedSession, Error<E>> {
-        let mut moved: BTreeSet<(String, String)> = BTreeSet::new();
+    ) -> Result<PushedSession, FailedPush<E>> {
+        let mut moved = MovedTags::default();
         let mut attempt = 1;
         loop {
-            match self.try_push(&mut open)? {
-                Ok(mut pushed) => {
-                    pushed.note_changes(&moved);
-                    return Ok(pushed);
+            match self.try_push(&mut open, &mut moved) {
+                Ok(Ok(RenderedPush { session, outcome })) => {
+                    let outcome = moved.note_changes(outcome);
+                    return Ok(PushedSession { session, outcome, moved });
                 }
-                Err(OvertakenAttempt { error, .. }) if attempt == MAX_ATTEMPTS => {
-                    return Err(Error::GaveUp(error));
+                Ok(Err(error)) if attempt == MAX_ATTEMPTS => {
+                    return Err(FailedPush { error: Error::GaveUp(error), moved });
                 }
-                Err(OvertakenAttempt { error, tagged }) => {
-                    let changed = tagged.into_iter().filter(|tagged| tagged.changed);
-                    moved.extend(changed.map(|tagged| (tagged.url, tagged.tag)));
-                    retrying(&error);
-                }
+                Ok(Err(error)) => retrying(&error),
+                Err(error) => return Err(FailedPush { error, moved }),
             }
             wait_before_attempt(attempt);
             attempt += 1;
@@ -142,11 +160,15 @@ impl PushRequest<'_> {
     fn try_push<E>(
         &self,
         open: &mut impl FnMut(Option<&Plan>) -> Result<Session, E>,
-    ) -> Result<Result<PushedSession, OvertakenAttempt>, Error<E>> {
+        moved: &mut MovedTags,
+    ) -> Result<Result<RenderedPush, artifacts::Error>, Error<E>> {
+        if !(self.may_write)() {
+            return Err(artifacts::Error::Fenced.into());
+        }
         let plans = self.read_plans()?;
-        let session = open(self.earlier.and_then(|tag| plans.find_plan(tag))).map_err(Error::Open)?;
+        let session = open(self.find_memory(&plans)).map_err(Error::Open)?;
         if any_error(&session.findings_for(Destination::Files)) && !self.keep_going {
-            return Ok(Ok(PushedSession { session, outcome: PushOutcome::Errors }));
+            return Ok(Ok(RenderedPush { session, outcome: PushOutcome::Errors }));
         }
         let limit = session.prune_limit(self.prune_limit);
         for before in self.replaced_plans(&plans) {
@@ -154,12 +176,14 @@ impl PushRequest<'_> {
                 .map_err(artifacts::Error::from)?;
             let deletions = Deletions::compare_plans(before, session.plan());
             if let Some(excess) = deletions.check_limit(limit, |_| true) {
-                return Ok(Ok(PushedSession { session, outcome: PushOutcome::Refused(excess) }));
+                return Ok(Ok(RenderedPush { session, outcome: PushOutcome::Refused(excess) }));
             }
         }
         let tree = self.lay_out(&session)?;
-        let tagged = self.push_tree(&session, &tree, &plans)?;
-        Ok(tagged.map(|tagged| PushedSession { session, outcome: PushOutcome::Done(tagged) }))
+        let mut tagged = Vec::new();
+        let pushed = self.push_tree(&session, &tree, &plans, &mut tagged);
+        moved.add_changed(&tagged);
+        Ok(pushed?.map(|()| RenderedPush { session, outcome: PushOutcome::Done(tagged) }))
     }
 
     /// The tags to set, and that of earlier artifacts.
@@ -175,16 +199,18 @@ impl PushRequest<'_> {
 
     fn read_plans(&self) -> Result<PublishedPlans, artifacts::Error> {
         let address = plan_address(self.address)?;
-        let mut plans = BTreeMap::new();
-        for tag in self.tags_to_read() {
-            plans.insert(tag.to_owned(), self.store.read_published_plan(&address, tag)?);
-        }
-        Ok(PublishedPlans(plans))
+        Ok(PublishedPlans(self.store.read_published_plans(&address, &self.tags_to_read())?))
     }
 
-    /// The plans whose tags are set: what they say of clusters is forgotten.
+    /// The plans that the rendering comes after: the memory, and those whose tags are set. What they say of clusters is forgotten.
     fn replaced_plans<'r>(&'r self, plans: &'r PublishedPlans) -> impl Iterator<Item = &'r Plan> {
-        self.tags.iter().filter_map(|tag| plans.find_plan(tag))
+        let others = self.tags.iter().filter(|tag| self.earlier != Some(tag.as_str()));
+        self.find_memory(plans).into_iter().chain(others.filter_map(|tag| plans.find_plan(tag)))
+    }
+
+    /// The scheduler's memory.
+    fn find_memory<'r>(&'r self, plans: &'r PublishedPlans) -> Option<&'r Plan> {
+        self.earlier.and_then(|tag| plans.find_plan(tag)).or(self.kept)
     }
 
     /// The rendered tree. An object that its control plane withholds keeps the manifest of the earlier artifact.
@@ -217,13 +243,14 @@ impl PushRequest<'_> {
         names.into_iter().map(str::to_owned).collect()
     }
 
-    /// Brings the tree into the registry, and moves the tags.
+    /// Brings the tree into the registry, and moves the tags. Those that are set are added to `tagged`.
     fn push_tree(
         &self,
         session: &Session,
         tree: &OutputTree,
         plans: &PublishedPlans,
-    ) -> Result<Result<Vec<TaggedArtifact>, OvertakenAttempt>, artifacts::Error> {
+        tagged: &mut Vec<TaggedArtifact>,
+    ) -> Result<Result<(), artifacts::Error>, artifacts::Error> {
         let form = ArtifactForm {
             address: self.address,
             types: self.types,
@@ -239,20 +266,22 @@ impl PushRequest<'_> {
                 sign_artifact(&artifact.address, &artifact.digest, key, plain_http)?;
             }
         }
-        let mut tagged = Vec::new();
+        let moves = clusters
+            .iter()
+            .chain(&of_plan)
+            .any(|artifact| self.tags.iter().any(|tag| !artifact.has_tag(tag)));
         if let Err(error) = self.check_unmoved(plans)? {
-            return Ok(Err(OvertakenAttempt { error, tagged }));
+            return Ok(Err(error));
         }
-        tagged.extend(self.store.tag_artifacts(&clusters, self.tags)?);
-        let moves_plan = of_plan.iter().any(|plan| self.tags.iter().any(|tag| !plan.has_tag(tag)));
-        if moves_plan && let Err(error) = self.check_unmoved(plans)? {
-            return Ok(Err(OvertakenAttempt { error, tagged }));
+        self.store.tag_artifacts(&clusters, self.tags, self.may_write, tagged)?;
+        if moves && let Err(error) = self.check_unmoved(plans)? {
+            return Ok(Err(error));
         }
-        tagged.extend(self.store.tag_artifacts(&of_plan, self.tags)?);
-        if moves_plan && let Err(error) = self.check_tagged(&of_plan)? {
-            return Ok(Err(OvertakenAttempt { error, tagged }));
+        self.store.tag_artifacts(&of_plan, self.tags, self.may_write, tagged)?;
+        if moves && let Err(error) = self.check_tagged(&of_plan)? {
+            return Ok(Err(error));
         }
-        Ok(Ok(tagged))
+        Ok(Ok(()))
     }
 
     /// Whether the tags of the plan name what was read.
@@ -287,7 +316,7 @@ impl PushRequest<'_> {
 
 impl PublishedPlans {
     fn find_published(&self, tag: &str) -> Option<&PublishedPlan> {
-        self.0.get(tag)?.as_ref()
+        self.0.get(tag).map(AsRef::as_ref)
     }
 
     fn find_plan(&self, tag: &str) -> Option<&Plan> {
@@ -323,13 +352,43 @@ impl EarlierArtifacts<'_> {
     }
 }
 
-impl PushedSession {
-    /// Notes tags that earlier attempts moved.
-    fn note_changes(&mut self, moved: &BTreeSet<(String, String)>) {
-        if let PushOutcome::Done(tagged) = &mut self.outcome {
+impl MovedTags {
+    fn add_changed(&mut self, tagged: &[TaggedArtifact]) {
+        for row in tagged.iter().filter(|row| row.changed) {
+            self.0.insert((row.url.clone(), row.tag.clone()), row.clone());
+        }
+    }
+
+    /// The outcome, with the tags noted that earlier attempts moved.
+    fn note_changes(&self, mut outcome: PushOutcome) -> PushOutcome {
+        if let PushOutcome::Done(tagged) = &mut outcome {
             for tagged in tagged {
-                tagged.changed |= moved.contains(&(tagged.url.clone(), tagged.tag.clone()));
+                tagged.changed |= self.0.contains_key(&(tagged.url.clone(), tagged.tag.clone()));
             }
         }
+        outcome
+    }
+
+    /// The tags.
+    pub fn to_rows(&self) -> Vec<TaggedArtifact> {
+        self.0.values().cloned().collect()
+    }
+
+    /// Whether nothing has moved.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What has moved although the push has not come to its end; `None` if nothing has.
+    pub fn describe_rest(&self) -> Option<String> {
+        let names: Vec<String> =
+            self.0.keys().take(MAX_NAMED_TAGS).map(|(url, tag)| format!("{url}:{tag}")).collect();
+        let more = self.0.len().saturating_sub(MAX_NAMED_TAGS);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let all = format!(
+            "tags have moved all the same, and the next push puts them right: {}{more}",
+            names.join(", ")
+        );
+        Some(all).filter(|_| !self.is_empty())
     }
 }

@@ -159,6 +159,11 @@ pub enum DeliveryStep {
 }
 
 impl SyncStage {
+    /// Whether some clusters are being brought to a revision that was accepted in an earlier round, and known.
+    pub fn is_under_way(self) -> bool {
+        matches!(self, Self::Retrying | Self::RollingOut | Self::RollingOutPolicies)
+    }
+
     /// The stages of an accepted revision. They are recorded. What happens to a revision before it is accepted is not: if
     /// it is refused, or the process ends, the next round goes on with the accepted one.
     pub const ACCEPTED: [Self; 5] =

@@ -219,13 +219,29 @@ impl Reconciliation<'_> {
         }
     }
 
-    /// Takes the steps of the round, one after the other.
+    /// Does the round. Clusters that lack the revision do not wait for a registry that cannot be asked.
     fn advance_round(
         &self,
         state: &mut SyncState<'_>,
         loop_state: &mut LoopState,
     ) -> Result<SyncOutcome, ReconcileError> {
-        let is_overwritten = self.is_artifact_overwritten(&state.record)?;
+        match self.is_artifact_overwritten(&state.record) {
+            Ok(is_overwritten) => self.take_steps(state, loop_state, is_overwritten),
+            Err(stop) if state.record.stage.is_under_way() => {
+                let outcome = self.take_steps(state, loop_state, false)?;
+                if outcome.is_ready() { Err(stop) } else { Ok(outcome) }
+            }
+            Err(stop) => Err(stop),
+        }
+    }
+
+    /// Takes the steps of the round, one after the other.
+    fn take_steps(
+        &self,
+        state: &mut SyncState<'_>,
+        loop_state: &mut LoopState,
+        is_overwritten: bool,
+    ) -> Result<SyncOutcome, ReconcileError> {
         let Some(source_state) = self.poll_source(state, loop_state, is_overwritten)? else {
             return Ok(unchanged_outcome(state));
         };
@@ -405,6 +421,10 @@ impl Reconciliation<'_> {
         loop_state.tracker.clear_failures();
         tracing::info!(sync = self.name(), revision = name, "carrying out a new revision");
         state.record.status.set_progressing(&format!("carrying out {name}"), Timestamp::now());
+        if self.spec.push.is_some() {
+            // If this push stops halfway, some clusters have what it pushed, and the plan in the registry does not say so.
+            state.record.accepted.iter_mut().for_each(|accepted| accepted.artifact = None);
+        }
         state.save_record()?;
         let kept = state.read_plan()?;
         self.must_lead()?;

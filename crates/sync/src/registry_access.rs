@@ -2,7 +2,7 @@
 //!
 //! Facts: Secrets of the type `kubernetes.io/dockerconfigjson`, whose key `.dockerconfigjson` is docker's `config.json`.
 
-use federate_registry::{Credentials, parse_docker_config};
+use federate_registry::{ArtifactAddress, Credentials, parse_docker_config};
 use http::Uri;
 
 use crate::source::credentials::SecretData;
@@ -26,11 +26,11 @@ impl RegistryAccess {
         Self { credentials: Credentials::Anonymous, proxy, remedy: remedy.to_owned() }
     }
 
-    /// Access with the credentials for `host` in a Secret, of that name. Programs that it names are not run.
+    /// Access with the credentials for an address in a Secret, of that name. Programs that it names are not run.
     pub fn from_secret(
         name: &str,
         keys: &SecretData,
-        host: &str,
+        address: &ArtifactAddress,
         proxy: Option<Uri>,
     ) -> Result<Self, String> {
         let config = keys.get(DOCKER_CONFIG_KEY).ok_or_else(|| {
@@ -38,10 +38,10 @@ impl RegistryAccess {
                 "the Secret {name} has no `{DOCKER_CONFIG_KEY}`: `kubectl create secret docker-registry` creates one that has"
             )
         })?;
-        let credentials = parse_docker_config(config, host)
+        let credentials = parse_docker_config(config, address)
             .map_err(|why| format!("`{DOCKER_CONFIG_KEY}` in the Secret {name} cannot be read: {why}"))?;
-        let credentials =
-            credentials.ok_or_else(|| format!("the Secret {name} has no credentials for {host}"))?;
+        let credentials = credentials
+            .ok_or_else(|| format!("the Secret {name} has no credentials for {}", address.host()))?;
         Ok(Self { credentials, proxy, remedy: format!("check the Secret {name}") })
     }
 }
@@ -50,10 +50,13 @@ impl RegistryAccess {
 mod tests {
     use super::*;
 
+    fn address() -> ArtifactAddress {
+        ArtifactAddress::parse("oci://registry.example.com/acme/fleet").unwrap()
+    }
+
     fn read(config: &str) -> Result<Credentials, String> {
         let keys = SecretData::from([(DOCKER_CONFIG_KEY.to_owned(), config.as_bytes().to_vec())]);
-        RegistryAccess::from_secret("shop/registry", &keys, "registry.example.com", None)
-            .map(|access| access.credentials)
+        RegistryAccess::from_secret("shop/registry", &keys, &address(), None).map(|access| access.credentials)
     }
 
     #[test]
@@ -61,7 +64,8 @@ mod tests {
         let config = r#"{"auths": {"https://registry.example.com/v1/": {"auth": "dXNlcjpodW50ZXIy"}}}"#;
         let user = Credentials::Basic { user: "user".to_owned(), password: "hunter2".to_owned() };
         assert_eq!(read(config), Ok(user));
-        let absent = RegistryAccess::from_secret("shop/git", &SecretData::new(), "h", None).err().unwrap();
+        let absent =
+            RegistryAccess::from_secret("shop/git", &SecretData::new(), &address(), None).err().unwrap();
         assert!(absent.contains("the Secret shop/git has no `.dockerconfigjson`"), "{absent}");
         for (config, why) in [
             (

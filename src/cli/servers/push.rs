@@ -14,7 +14,9 @@ use federate_publish::artifact::ArtifactTypes;
 use federate_registry::{ArtifactAddress, Credentials, Registry, RegistryOptions, find_credentials, is_tag};
 use federate_session::Destination;
 use federate_session::artifacts::{ArtifactOrigin, ArtifactStore, Error, PushedArtifacts, TaggedArtifact};
-use federate_session::push::{self, PushOutcome, PushRequest, PushedSession, SignatureRequest};
+use federate_session::push::{
+    self, FailedPush, MovedTags, PushOutcome, PushRequest, PushedSession, SignatureRequest,
+};
 use federate_source::git::GitLocation;
 
 /// Push the rendered manifests to a registry
@@ -123,6 +125,7 @@ impl PushCommand {
             address: &address,
             tags: &tags,
             earlier: earlier.as_deref(),
+            kept: None,
             clusters: &self.args.clusters,
             types: match self.media_types {
                 TypesName::Oci => ArtifactTypes::Oci,
@@ -133,8 +136,9 @@ impl PushCommand {
             origin: &origin,
             keep_going: self.args.keep_going,
             prune_limit: self.deletions.prune_limit(),
+            may_write: &|| true,
         };
-        let PushedSession { session, outcome } = request
+        let PushedSession { session, outcome, moved } = request
             .push_rendering(
                 |kept| self.args.open_session_over(opened.source(), None, self.args.read_memory(kept)?),
                 |error| {
@@ -143,9 +147,12 @@ impl PushCommand {
                     }
                 },
             )
-            .map_err(|error| match error {
-                push::Error::Open(fault) => fault,
-                error => CommandError::Failed(error.to_string()),
+            .map_err(|FailedPush { error, moved }| {
+                print_rest(&moved);
+                match error {
+                    push::Error::Open(fault) => fault,
+                    error => CommandError::Failed(error.to_string()),
+                }
             })?;
         let mut findings = session.findings_for(Destination::Files);
         findings.extend(session.secrets_in_clear());
@@ -157,17 +164,20 @@ impl PushCommand {
                 Ok(exit_for_findings(&findings))
             }
             PushOutcome::Errors => {
-                print_notice(
-                    "nothing was pushed; --keep-going skips the objects with errors and pushes the rest\n",
-                );
+                print_rest(&moved);
+                let what = if moved.is_empty() { "nothing" } else { "nothing else" };
+                print_notice(&format!(
+                    "{what} was pushed; --keep-going skips the objects with errors and pushes the rest\n"
+                ));
                 Ok(Exit::Error)
             }
             PushOutcome::Refused(excess) => {
                 let limit = self.deletions.prune_limit();
                 let unread = session.prune_limit(limit) != limit;
                 if self.output != OutputFormat::Table {
-                    self.print_result(&[], Some(&excess))?;
+                    self.print_result(&moved.to_rows(), Some(&excess))?;
                 }
+                print_rest(&moved);
                 Err(CommandError::Failed(deletions::format_refusal(&excess, &address.to_string(), unread)))
             }
         }
@@ -234,6 +244,13 @@ impl PushCommand {
     }
 }
 
+/// Says what has moved although the push has not come to its end.
+fn print_rest(moved: &MovedTags) {
+    if let Some(said) = moved.describe_rest() {
+        print_notice(&format!("{said}\n"));
+    }
+}
+
 /// A tag as a line for the terminal.
 fn format_artifact(artifact: &TaggedArtifact) -> String {
     let TaggedArtifact { url, tag, digest, changed, .. } = artifact;
@@ -244,18 +261,18 @@ fn format_artifact(artifact: &TaggedArtifact) -> String {
 
 /// Connects to a registry with docker's credentials for it.
 fn open_store(address: &ArtifactAddress, plain_http: bool) -> Result<ArtifactStore, CommandError> {
-    let credentials = find_docker_credentials(address.host()).map_err(CommandError::Failed)?;
+    let credentials = find_docker_credentials(address).map_err(CommandError::Failed)?;
     let proxy = find_proxy(address.host()).map_err(CommandError::Failed)?;
     let options = RegistryOptions { plain_http, proxy };
     let registry = Registry::new(address, credentials, options);
     Ok(ArtifactStore::new(registry.map_err(Error::from)?)?)
 }
 
-/// The credentials that docker has for a host.
-pub(super) fn find_docker_credentials(host: &str) -> Result<Credentials, String> {
+/// The credentials that docker has for an address.
+pub(super) fn find_docker_credentials(address: &ArtifactAddress) -> Result<Credentials, String> {
     let folder = std::env::var_os("DOCKER_CONFIG").map(PathBuf::from);
     let folder = folder.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".docker")));
-    find_credentials(folder.as_deref(), host).map_err(|error| error.to_string())
+    find_credentials(folder.as_deref(), address).map_err(|error| error.to_string())
 }
 
 /// The first of two variables of the environment that is set; empty if none is.

@@ -231,7 +231,11 @@ impl SyncServices for FileSyncServices<'_> {
     ) -> Result<RegistryAccess, CredentialsError> {
         let host = address.host();
         let remedy = format!("`docker login {host}` stores credentials");
-        Ok(RegistryAccess { credentials: find_docker_credentials(host)?, proxy: find_proxy(host)?, remedy })
+        Ok(RegistryAccess {
+            credentials: find_docker_credentials(address)?,
+            proxy: find_proxy(host)?,
+            remedy,
+        })
     }
 }
 

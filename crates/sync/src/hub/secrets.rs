@@ -82,7 +82,7 @@ impl HubClient {
         };
         let keys = self.read_secret(valid_sync, &secret.name, tenancy)?;
         let name = format!("{}/{}", valid_sync.object.name.namespace, secret.name);
-        Ok(RegistryAccess::from_secret(&name, &keys, address.host(), proxy)?)
+        Ok(RegistryAccess::from_secret(&name, &keys, address, proxy)?)
     }
 
     /// The keys that may sign, as `verify.secretRef` names them.

@@ -4,7 +4,7 @@ use federate_dialect::Plan;
 use federate_publish::artifact::ArtifactTypes;
 use federate_registry::{ArtifactAddress, Error as RegistryError, Registry, RegistryOptions};
 use federate_session::artifacts::{self, ArtifactOrigin, ArtifactStore};
-use federate_session::push::{self, PushOutcome, PushRequest, PushedSession};
+use federate_session::push::{self, FailedPush, MovedTags, PushOutcome, PushRequest, PushedSession};
 use federate_session::{Destination, Session};
 use federate_source::git::program::without_credentials;
 use federate_sync_api::record::SyncRecord;
@@ -25,8 +25,8 @@ struct PushTarget {
 }
 
 impl Reconciliation<'_> {
-    /// Whether the plan in the registry is another one than was pushed with the revision that was accepted last. A round that
-    /// only reads does not ask.
+    /// Whether the plan in the registry is another one than was pushed with the revision that was accepted last, or a push since
+    /// then has not come to its end. A round that only reads does not ask.
     pub(crate) fn is_artifact_overwritten(&self, record: &SyncRecord) -> Result<bool, ReconcileError> {
         let push = self.spec.push.as_ref().filter(|_| !self.reads_only);
         let Some((push, accepted)) = push.zip(record.accepted.as_ref()) else { return Ok(false) };
@@ -34,8 +34,9 @@ impl Reconciliation<'_> {
         let target = self.open_target(push)?;
         let digest = target.store.read_plan_digest(&target.address, push.memory_tag());
         let digest = digest.map_err(|error| target.explain_failure(&error))?;
-        let is_overwritten = digest != accepted.artifact;
-        if is_overwritten && accepted.artifact.is_some() {
+        let Some(pushed) = &accepted.artifact else { return Ok(true) };
+        let is_overwritten = digest.as_ref() != Some(pushed);
+        if is_overwritten {
             tracing::warn!(sync = self.name(), url = push.url, "somebody else has moved the tag");
         }
         Ok(is_overwritten)
@@ -58,6 +59,7 @@ impl Reconciliation<'_> {
             address: &target.address,
             tags: &tags,
             earlier: Some(push.memory_tag()),
+            kept,
             clusters: &[],
             types: match push.media_types.unwrap_or_default() {
                 MediaTypes::Oci => ArtifactTypes::Oci,
@@ -68,18 +70,27 @@ impl Reconciliation<'_> {
             origin: &origin,
             keep_going: false,
             prune_limit: limit,
+            may_write: &|| self.env.services.is_leading(),
         };
+        let mut attempts = 0;
         let pushed = request.push_rendering(
-            |in_registry| {
-                let plan = in_registry.or(kept);
+            |plan| {
+                attempts += 1;
+                // A round that others overtake again and again lets go of the Sync if it is asked to.
+                if attempts > 1 && self.interrupt.is_some_and(|is_interrupted| is_interrupted()) {
+                    return Err(ReconcileError::new(SyncReason::Progressing, "the push starts again later"));
+                }
                 Self::render_session(loop_state, checkout, plan, Some(limit), self.destination())
             },
             |error| tracing::info!(sync = self.name(), %error, "pushing again"),
         );
-        let PushedSession { session, outcome } = pushed.map_err(|error| match error {
-            push::Error::Open(stop) => stop,
-            push::Error::Artifacts(error) => target.explain_failure(&error),
-            error => ReconcileError::new(SyncReason::PushFailed, error.to_string()),
+        let PushedSession { session, outcome, moved } = pushed.map_err(|FailedPush { error, moved }| {
+            let stop = match error {
+                push::Error::Open(stop) => stop,
+                push::Error::Artifacts(error) => target.explain_failure(&error),
+                error => ReconcileError::new(SyncReason::PushFailed, error.to_string()),
+            };
+            add_rest(stop, &moved)
         })?;
         let artifacts = match outcome {
             PushOutcome::Done(artifacts) => artifacts,
@@ -87,12 +98,13 @@ impl Reconciliation<'_> {
                 let refusal = Self::find_refusal(&session, None, None, Destination::Files);
                 loop_state.put_session(checkout, session);
                 let unknown = || ReconcileError::new(SyncReason::BuildFailed, "the repo has errors");
-                return Err(refusal.unwrap_or_else(unknown));
+                return Err(add_rest(refusal.unwrap_or_else(unknown), &moved));
             }
             PushOutcome::Refused(excess) => {
                 // The next revision may differ only a little from this one.
                 loop_state.put_session(checkout, session);
-                return Err(ReconcileError::new(SyncReason::PruneFailed, guard::describe_excess(&excess)));
+                let stop = ReconcileError::new(SyncReason::PruneFailed, guard::describe_excess(&excess));
+                return Err(add_rest(stop, &moved));
             }
         };
         let moved = artifacts.iter().filter(|artifact| artifact.changed).count();
@@ -142,6 +154,12 @@ impl Reconciliation<'_> {
     }
 }
 
+/// The failure, with the tags that have moved all the same.
+fn add_rest(mut stop: ReconcileError, moved: &MovedTags) -> ReconcileError {
+    stop.message.extend(moved.describe_rest().map(|said| format!("; {said}")));
+    stop
+}
+
 impl PushTarget {
     /// The reason and the message of a failure.
     fn explain_failure(&self, error: &artifacts::Error) -> ReconcileError {
@@ -153,6 +171,7 @@ impl PushTarget {
                     format!("{host} does not let federate {what}{said}: {}", self.remedy),
                 )
             }
+            artifacts::Error::Fenced => ReconcileError::failed(error),
             error => ReconcileError::new(SyncReason::PushFailed, error.to_string()),
         }
     }
