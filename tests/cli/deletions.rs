@@ -100,7 +100,12 @@ fn a_cluster_that_left_is_recognizable_among_many_that_stay() {
         assert!(ran.err.contains(&wanted), "{}", ran.err);
         assert_eq!(sandbox.git("for-each-ref"), refs);
     }
-    sandbox.run("commit --branch fleet/{cluster} --cluster m1").code(0);
+    let ran = sandbox.run("commit --branch fleet/{cluster} --cluster m1").code(2);
+    assert!(
+        ran.err.contains("m0 would receive nothing any more, but --cluster leaves its branch as it is"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]

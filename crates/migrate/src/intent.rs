@@ -170,7 +170,7 @@ pub(crate) struct PlacementIntent {
     /// Where the policy that placed them stands, if it was an object of its own.
     pub origin: Option<Origin>,
     /// The selectors without a name of the policies that placed them, by where these stand.
-    pub selectors: BTreeMap<Origin, Arc<[ObjectSelector]>>,
+    pub selectors: BTreeMap<Origin, Arc<[KindSelector]>>,
     /// Those that are written as selectors.
     pub kept: KeptSelectors,
 }
@@ -179,14 +179,14 @@ pub(crate) struct PlacementIntent {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeptSelectors {
     /// The selectors.
-    pub selectors: Vec<ObjectSelector>,
+    pub selectors: Vec<KindSelector>,
     /// What they select, which is not named.
     pub objects: BTreeSet<ObjectRef>,
 }
 
 /// A selector of objects that names none.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ObjectSelector {
+pub(crate) struct KindSelector {
     /// The API version.
     pub api_version: String,
     /// The kind.

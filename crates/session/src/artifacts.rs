@@ -170,7 +170,7 @@ pub struct PushedArtifacts<'r> {
     pub changed: bool,
     /// The tags, by cluster; those of the plan last.
     pub artifacts: &'r [TaggedArtifact],
-    /// The deletions because of which nothing was pushed.
+    /// The deletions because of which no more was pushed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<&'r federate_engine::deletions::ExcessiveDeletions>,
 }
@@ -293,12 +293,11 @@ impl ArtifactStore {
             let fetched = self.runtime.block_on(self.registry.fetch_manifest(address.repository(), tag))?;
             let Some(manifest) = fetched else { continue };
             let known = by_digest.get(&manifest.digest).cloned();
-            let published = match known {
-                Some(published) => published,
-                None => {
-                    let plan = self.unpack_plan(address, tag, &manifest)?;
-                    Arc::new(PublishedPlan { digest: manifest.digest.clone(), plan })
-                }
+            let published = if let Some(published) = known {
+                published
+            } else {
+                let plan = self.unpack_plan(address, tag, &manifest)?;
+                Arc::new(PublishedPlan { digest: manifest.digest.clone(), plan })
             };
             by_digest.insert(manifest.digest, Arc::clone(&published));
             plans.insert((*tag).to_owned(), published);

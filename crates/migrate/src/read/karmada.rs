@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use federate_dialect::{Dialect, Placement};
-use federate_kubernetes::selector::{LabelSelector, SelectorRequirement};
+use federate_kubernetes::selector::LabelSelector;
 use federate_kubernetes::{Object, ObjectRef};
 use federate_repo::{Role, Template};
 use federate_session::Session;
@@ -14,17 +14,17 @@ use serde_json::Value;
 use super::claimed::{add_joins, find_policies};
 use crate::Reason;
 use crate::intent::{
-    Adoption, ClusterRule, ClusterWeight, ObjectSelector, PlacementIntent, ReplicaRule, RepoIntent,
-    Suspended, TaintRule, TemplateIntent, TemplateSource, unequal_rule, unread_rules,
+    Adoption, ClusterRule, ClusterWeight, KindSelector, PlacementIntent, ReplicaRule, RepoIntent, Suspended,
+    TaintRule, TemplateIntent, TemplateSource, unequal_rule, unread_rules,
 };
 use crate::placed::{PlacedObject, find_placed};
 use crate::write::karmada::{RETAIN_LABEL, goes_everywhere};
 
+mod affinity;
 mod overrides;
 
+use affinity::{NAME, ReadAffinity};
 use overrides::OverrideSelectors;
-
-const NAME: &str = "karmada";
 
 /// The kinds in which other control planes have names in DNS.
 const DNS_KINDS: [&str; 2] = ["MultiClusterIngress", "MultiClusterService"];
@@ -124,7 +124,7 @@ struct PolicyReader<'r> {
 struct UnnamedSelectors {
     /// The position of the first one.
     first: usize,
-    selectors: Arc<[ObjectSelector]>,
+    selectors: Arc<[KindSelector]>,
 }
 
 /// One of the objects of a policy, without its name.
@@ -145,7 +145,7 @@ fn find_unnamed(policy: &Object) -> Option<UnnamedSelectors> {
     let unnamed = selectors.iter().filter(|selector| is_unnamed(selector));
     let read = unnamed.filter_map(|selector| PolicySelector::deserialize(selector).ok());
     let own = policy.id.namespace.as_ref();
-    let read = read.map(|selector| ObjectSelector {
+    let read = read.map(|selector| KindSelector {
         api_version: selector.api_version,
         kind: selector.kind,
         namespace: own.cloned().or_else(|| Some(selector.namespace).filter(|name| !name.is_empty())),
@@ -154,42 +154,11 @@ fn find_unnamed(policy: &Object) -> Option<UnnamedSelectors> {
     Some(UnnamedSelectors { first, selectors: read.collect() })
 }
 
-/// Some clusters of a policy.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Affinity {
-    label_selector: Option<LabelSelector>,
-    field_selector: Option<FieldSelector>,
-    #[serde(deserialize_with = "federate_kubernetes::selector::null_default")]
-    cluster_names: BTreeSet<String>,
-    #[serde(deserialize_with = "federate_kubernetes::selector::null_default")]
-    exclude: BTreeSet<String>,
-}
-
-/// Requirements on fields of clusters.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct FieldSelector {
-    #[serde(deserialize_with = "federate_kubernetes::selector::null_default")]
-    match_expressions: Vec<SelectorRequirement>,
-}
-
-impl From<Affinity> for ClusterRule {
-    fn from(affinity: Affinity) -> Self {
-        Self {
-            names: Some(affinity.cluster_names).filter(|names| !names.is_empty()),
-            excluded: affinity.exclude,
-            labels: affinity.label_selector.unwrap_or_default(),
-            fields: affinity.field_selector.unwrap_or_default().match_expressions,
-        }
-    }
-}
-
 /// A weight of some clusters.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct StaticWeight {
-    target_cluster: Option<Affinity>,
+    target_cluster: Option<ReadAffinity>,
     weight: i64,
 }
 
@@ -284,7 +253,7 @@ impl PolicyReader<'_> {
             return None;
         }
         let affinity = self.spec("/placement/clusterAffinity");
-        let affinity = affinity.and_then(|value| Affinity::deserialize(value).ok()).unwrap_or_default();
+        let affinity = affinity.and_then(|value| ReadAffinity::deserialize(value).ok()).unwrap_or_default();
         Some(affinity.into())
     }
 

@@ -9,7 +9,7 @@ use crate::intent::{EntriesAction, EntriesChange, ManifestOperation, WordsChange
 /// A rule of an override policy: clusters, and what changes there.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(bound = "C: Deserialize<'de>, O: Deserialize<'de>")]
-pub(super) struct OverrideRule<C, O> {
+pub(super) struct ReadOverrideRule<C, O> {
     #[serde(default, alias = "targetCluster", alias = "targetClusters")]
     pub clusters: Option<C>,
     #[serde(default)]
@@ -63,14 +63,14 @@ impl EntriesOverrider {
 /// An operation of a JSON patch.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct PatchOverrider {
+pub(super) struct ReadPatch {
     #[serde(alias = "op")]
     pub operator: String,
     pub path: String,
     pub value: Option<Value>,
 }
 
-impl PatchOverrider {
+impl ReadPatch {
     /// The operation; `None` if it does something else than add, replace and remove.
     pub(super) fn read_operation(&self) -> Option<ManifestOperation> {
         ManifestOperation::from_parts(&self.operator, &self.path, self.value.as_ref())

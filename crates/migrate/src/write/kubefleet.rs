@@ -16,7 +16,7 @@ use super::{
 };
 use crate::changes::lower_changes;
 use crate::intent::{
-    Adoption, ClusterRule, KeptSelectors, ManifestChange, ManifestOperation, ObjectSelector,
+    Adoption, ClusterRule, KeptSelectors, KindSelector, ManifestChange, ManifestOperation,
     OverrideRuleIntent, OwnOverrideRule, PatchAction, PlacementIntent, ReplicaRule, RepoIntent, Suspended,
     TaintRule, late_overrides, unequal_rule,
 };
@@ -268,7 +268,7 @@ impl<'i> SelectedObjects<'i> {
 }
 
 /// A selector without a name.
-fn write_selector(selector: &ObjectSelector) -> Value {
+fn write_selector(selector: &KindSelector) -> Value {
     let api_version = selector.api_version.as_str();
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let mut written = json!({"group": group, "version": version, "kind": selector.kind});

@@ -15,8 +15,8 @@ use federate_session::Session;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::super::overriders::{EntriesOverrider, OverrideRule, PatchOverrider, WordsOverrider};
-use super::{Affinity, NAME};
+use super::super::overriders::{EntriesOverrider, ReadOverrideRule, ReadPatch, WordsOverrider};
+use super::affinity::{NAME, ReadAffinity};
 use crate::changes::{are_independent, container_fields, containers_pointer, lower_changes};
 use crate::intent::{
     ImageChange, ImageComponent, ManifestChange, OverrideIntent, OwnOverrideRule, ReadOverrides,
@@ -74,12 +74,12 @@ struct SelectingPolicy<'s> {
 #[serde(rename_all = "camelCase", default)]
 struct PolicySpec {
     override_rules: Option<Vec<ClusterRuleOverrides>>,
-    target_cluster: Option<Affinity>,
+    target_cluster: Option<ReadAffinity>,
     overriders: Option<Overriders>,
 }
 
 /// A rule of a policy.
-type ClusterRuleOverrides = OverrideRule<Affinity, Overriders>;
+type ClusterRuleOverrides = ReadOverrideRule<ReadAffinity, Overriders>;
 
 /// The changes of a rule.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -91,7 +91,7 @@ struct Overriders {
     labels_overrider: Option<Vec<EntriesOverrider>>,
     annotations_overrider: Option<Vec<EntriesOverrider>>,
     field_overrider: Option<Vec<Value>>,
-    plaintext: Option<Vec<PatchOverrider>>,
+    plaintext: Option<Vec<ReadPatch>>,
 }
 
 /// A change of a part of image references.
@@ -243,7 +243,7 @@ fn read_all_rules(policies: &[&Object], body: &Value) -> Option<Vec<OwnOverrideR
         let spec = PolicySpec::deserialize(policy.value_at(&["spec"])?).ok()?;
         let mut written = spec.override_rules.unwrap_or_default();
         if written.is_empty() {
-            written.push(OverrideRule { clusters: spec.target_cluster, overriders: spec.overriders });
+            written.push(ReadOverrideRule { clusters: spec.target_cluster, overriders: spec.overriders });
         }
         for rule in written {
             let clusters = rule.clusters.unwrap_or_default().into();

@@ -12,7 +12,7 @@ use federate_session::Session;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::super::overriders::{EntriesOverrider, OverrideRule, PatchOverrider, WordsOverrider};
+use super::super::overriders::{EntriesOverrider, ReadOverrideRule, ReadPatch, WordsOverrider};
 use super::{KubeAdmiralTerm, NAME, can_select};
 use crate::intent::{
     ClusterRule, ImageChange, ImageComponent, ManifestChange, OverrideIntent, OwnOverrideRule, ReadOverrides,
@@ -22,7 +22,7 @@ use crate::intent::{
 pub(super) struct NamedOverrides<'s>(BTreeMap<(Option<&'s str>, &'s str), &'s Object>);
 
 /// A rule of a policy that templates name.
-type NamedRule = OverrideRule<TargetClusters, Overriders>;
+type NamedRule = ReadOverrideRule<TargetClusters, Overriders>;
 
 /// The clusters of a rule.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -43,7 +43,7 @@ struct Overriders {
     envs: Option<Vec<Value>>,
     annotations: Option<Vec<EntriesOverrider>>,
     labels: Option<Vec<EntriesOverrider>>,
-    jsonpatch: Option<Vec<PatchOverrider>>,
+    jsonpatch: Option<Vec<ReadPatch>>,
 }
 
 /// Changes of image references.

@@ -13,7 +13,7 @@ use federate_session::Session;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::super::overriders::PatchOverrider;
+use super::super::overriders::ReadPatch;
 use super::NAME;
 use crate::intent::{ClusterRule, ManifestChange, OverrideIntent, OwnOverrideRule, ReadOverrides};
 use crate::placed::PlacedObject;
@@ -36,7 +36,7 @@ struct SelectedObject {
 struct PatchRule {
     cluster_selector: Option<ClusterSelector>,
     override_type: String,
-    json_patch_overrides: Option<Vec<PatchOverrider>>,
+    json_patch_overrides: Option<Vec<ReadPatch>>,
 }
 
 /// The clusters of a rule.
@@ -144,12 +144,11 @@ fn read_rule(rule: PatchRule) -> Option<OwnOverrideRule> {
         _ => return None,
     };
     let patches = rule.json_patch_overrides.unwrap_or_default();
-    let depends =
-        |one: &PatchOverrider| one.value.as_ref().is_some_and(|value| value.to_string().contains("${"));
+    let depends = |one: &ReadPatch| one.value.as_ref().is_some_and(|value| value.to_string().contains("${"));
     if patches.iter().any(depends) {
         return None;
     }
-    let operations = patches.iter().map(PatchOverrider::read_operation);
+    let operations = patches.iter().map(ReadPatch::read_operation);
     let changes = operations.map(|one| one.map(ManifestChange::Operation)).collect::<Option<Vec<_>>>()?;
     (!changes.is_empty()).then_some(OwnOverrideRule { clusters, changes })
 }

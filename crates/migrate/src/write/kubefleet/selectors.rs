@@ -11,7 +11,7 @@ use federate_kubernetes::{Labels, ObjectRef, Origin};
 use serde_json::json;
 
 use super::MAX_PLACEMENT_ITEMS;
-use crate::intent::{ObjectSelector, RepoIntent, labels_to_json};
+use crate::intent::{KindSelector, RepoIntent, labels_to_json};
 use crate::present::PresentState;
 use crate::{Reason, UnequalRule};
 
@@ -79,7 +79,7 @@ impl ObjectKey {
         Self([id.api_version.clone(), id.kind.clone(), id.namespace.clone().unwrap_or_default()])
     }
 
-    fn of_selector(selector: &ObjectSelector) -> Self {
+    fn of_selector(selector: &KindSelector) -> Self {
         let namespace = selector.namespace.clone().unwrap_or_default();
         Self([selector.api_version.clone(), selector.kind.clone(), namespace])
     }
@@ -139,7 +139,7 @@ impl SelectableObjects {
     }
 
     /// The objects that a selector selects; `None` if that takes too long to find out.
-    fn find_selected(&mut self, selector: &ObjectSelector) -> Option<Vec<ObjectRef>> {
+    fn find_selected(&mut self, selector: &KindSelector) -> Option<Vec<ObjectRef>> {
         let candidates =
             self.by_kind.get(&ObjectKey::of_selector(selector)).map(Vec::as_slice).unwrap_or_default();
         self.comparisons = self.comparisons.checked_sub(candidates.len())?;
