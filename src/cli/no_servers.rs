@@ -4,6 +4,7 @@ use std::convert::Infallible;
 
 use super::import::ImportCommand;
 use super::members::{EarlierRun, MemberRun, ServerAccess};
+use super::settings::RepoArgs;
 use super::snapshot::SnapshotCommand;
 use super::{CommandError, Exit};
 use federate_dialect::Plan;
@@ -50,21 +51,22 @@ impl MemberRun<'_> {
         EarlierRun::Other { early: None, recorder: None }
     }
 
-    pub(super) fn survey_clusters(
-        &self,
-        _: &ServerAccess<'_>,
-        _: &mut Session,
-        _: &ApplySet,
-    ) -> Result<Surveyed, CommandError> {
-        Err(not_connected(": give a dump with --observed"))
-    }
-
     pub(super) fn read_early(&self, _: &ServerAccess<'_>, _: &Session, _: &ApplySet) -> Option<EarlyReads> {
         None
     }
 }
 
 impl ServerAccess<'_> {
+    pub(super) fn survey_clusters(
+        &self,
+        _: &RepoArgs,
+        _: &mut Session,
+        _: &ApplySet,
+        _: bool,
+    ) -> Result<Surveyed, CommandError> {
+        Err(not_connected(": give a dump with --observed"))
+    }
+
     pub(super) fn apply_or_compare(
         &self,
         _: &Session,
