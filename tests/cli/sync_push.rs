@@ -327,8 +327,12 @@ fn what_cannot_be_pushed_is_refused_with_its_place() {
     }
     fleet.write_sync("web", "");
     fleet.write_sync("other", "");
-    let two = fleet.sandbox.run("sync --once -f web.yaml other.yaml --state state").code(2).err;
-    assert!(two.contains("default/web moves the tag latest of these artifacts, too"), "{two}");
+    for url in ["/fleet\n", "/fleet/{cluster}\n"] {
+        let other = fleet.sandbox.read("other.yaml").replace("/fleet\n", url);
+        fleet.sandbox.write("other.yaml", other);
+        let two = fleet.sandbox.run("sync --once -f web.yaml other.yaml --state state").code(2).err;
+        assert!(two.contains("default/web moves the tag latest of these artifacts, too"), "{two}");
+    }
 }
 
 #[test]

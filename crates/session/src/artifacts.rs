@@ -497,6 +497,6 @@ impl StoredArtifact {
 }
 
 /// The address of the plan beside the artifacts of clusters.
-pub(crate) fn plan_address(address: &ArtifactAddress) -> Result<ArtifactAddress, Error> {
+pub fn plan_address(address: &ArtifactAddress) -> Result<ArtifactAddress, Error> {
     Ok(address.for_cluster(PLAN)?)
 }

@@ -12,6 +12,7 @@ use federate_kubernetes::{Finding, Severity};
 use federate_publish::branch::{self, BranchLayout, FileLayout};
 use federate_registry::{ArtifactAddress, is_tag};
 use federate_repo::{Repo, normalize_path};
+use federate_session::artifacts::plan_address;
 use federate_sync_api::{
     CommitLayout, CommitSpec, DriftMode, InventorySource, MAX_TAGS, Notification, NotificationType, PushSpec,
     SourceRef, Sync, SyncSpec,
@@ -238,17 +239,25 @@ impl Reader {
 impl Reader {
     /// Refuses Syncs that push to the same tags.
     fn check_tags(&mut self, read: &[(Origin, ValidSync)]) {
-        let mut tags: BTreeMap<(String, String), String> = BTreeMap::new();
+        let mut tags: BTreeMap<String, String> = BTreeMap::new();
         for (origin, ValidSync { object: sync, .. }) in read {
-            for tag in sync.spec.push.iter().flat_map(PushSpec::tags) {
-                let url = sync.spec.push.as_ref().map(|push| push.url.clone()).unwrap_or_default();
-                if let Some(other) = tags.insert((url, tag.clone()), sync.name.full_name()) {
+            let Some(push) = &sync.spec.push else { continue };
+            let url = normalize_artifacts(push);
+            for tag in push.tags() {
+                if let Some(other) = tags.insert(format!("{url}:{tag}"), sync.name.full_name()) {
                     let message = format!("{other} moves the tag {tag} of these artifacts, too");
                     self.add_finding(origin, "/spec/push/tags", &message, None);
                 }
             }
         }
     }
+}
+
+/// The artifacts of a push, in the one spelling by which two Syncs are seen to push the same: as the address of the plan.
+pub(crate) fn normalize_artifacts(push: &PushSpec) -> String {
+    let plan = ArtifactAddress::parse(&push.url).ok().and_then(|address| plan_address(&address).ok());
+    let address = plan.map_or_else(|| push.url.clone(), |plan| plan.to_string());
+    address.to_ascii_lowercase().replacen(":443/", "/", 1)
 }
 
 /// Whether a name leads back to itself.

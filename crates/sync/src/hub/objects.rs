@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Tenancy;
 use crate::source::SourceAddress;
 use crate::source::credentials::is_loopback;
-use crate::sync_files::{ValidSync, validate_sync};
+use crate::sync_files::{ValidSync, normalize_artifacts, validate_sync};
 
 /// An invalid Sync object.
 #[derive(Clone, Debug, PartialEq)]
@@ -116,9 +116,10 @@ pub(crate) fn remove_clashing(syncs: &mut Vec<ValidSync>) -> ClashingSyncs {
         let branch =
             commit.map(|c| format!("folder `{}` of branch {} of {}", c.path, c.branch, valid_sync.address));
         let push = sync.spec.push.as_ref().filter(|_| !sync.is_deleting());
-        let tags = push
-            .into_iter()
-            .flat_map(|push| push.tags().into_iter().map(|tag| format!("the tag {tag} of {}", push.url)));
+        let tags = push.into_iter().flat_map(|push| {
+            let url = normalize_artifacts(push);
+            push.tags().into_iter().map(move |tag| format!("the tag {tag} of {url}"))
+        });
         let wants: Vec<String> = apply_set.into_iter().chain(branch).chain(tags).collect();
         let clash = wants.iter().find_map(|want| Some((want, taken.get(want)?)));
         match clash {
