@@ -105,12 +105,14 @@ fn is_name(name: &str) -> bool {
 
 /// Lower-case letters and digits, separated by single `.`, `_`, `__` or any number of `-`.
 fn is_component(text: &str) -> bool {
-    // The first and the last gap are before and after the text, which begins and ends with a letter or digit.
-    let gaps: Vec<&str> = text.split(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit()).collect();
-    let [first, inner @ .., last] = gaps.as_slice() else { return false };
-    first.is_empty()
-        && last.is_empty()
-        && inner.iter().all(|gap| matches!(*gap, "" | "." | "_" | "__") || gap.bytes().all(|b| b == b'-'))
+    let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let bytes = text.as_bytes();
+    let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else { return false };
+    is_letter(*first)
+        && is_letter(*last)
+        && bytes
+            .split(|byte| is_letter(*byte))
+            .all(|gap| matches!(gap, b"" | b"." | b"_" | b"__") || gap.iter().all(|byte| *byte == b'-'))
 }
 
 /// Labels of letters, digits and inner dashes joined by dots, or an IPv6 address in brackets, with an

@@ -92,7 +92,8 @@ pub fn find_value<'v>(value: &'v Value, tokens: &[String]) -> Option<&'v Value> 
     })
 }
 
-fn get_mut<'v>(value: &'v mut Value, tokens: &[String]) -> Option<&'v mut Value> {
+/// The value at these tokens, to be changed.
+pub fn find_value_mut<'v>(value: &'v mut Value, tokens: &[String]) -> Option<&'v mut Value> {
     tokens.iter().try_fold(value, |value, token| match value {
         Value::Object(map) => map.get_mut(token),
         Value::Array(items) => {
@@ -143,7 +144,7 @@ pub fn apply_by(
             other => Err(Error::Operation(other.to_owned())),
         };
     };
-    let parent = get_mut(document, parents).ok_or_else(|| Error::NoParent(path.to_owned()))?;
+    let parent = find_value_mut(document, parents).ok_or_else(|| Error::NoParent(path.to_owned()))?;
     match operation.name {
         "add" => add_value(parent, last, value.clone(), path),
         "replace" if lenient && parent.is_object() => add_value(parent, last, value.clone(), path),
@@ -157,8 +158,8 @@ pub fn apply_by(
         // The key is taken to name the mapping itself, which exists.
         "replace" if last.is_empty() && parent.is_object() => add_value(parent, last, value.clone(), path),
         "replace" => {
-            let target =
-                get_mut(parent, std::slice::from_ref(last)).ok_or_else(|| Error::Missing(path.to_owned()))?;
+            let target = find_value_mut(parent, std::slice::from_ref(last))
+                .ok_or_else(|| Error::Missing(path.to_owned()))?;
             *target = value.clone();
             Ok(())
         }

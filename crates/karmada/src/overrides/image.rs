@@ -1,5 +1,7 @@
 //! `imageOverrider`: changes a part of image references.
 
+use std::fmt::Display;
+
 use serde_json::Value;
 
 use super::super::api::KarmadaImageOverrider;
@@ -7,7 +9,7 @@ use federate_kubernetes::image::Image;
 use federate_kubernetes::{patch, work};
 
 /// The steps of changing an image.
-const STEPS_PER_IMAGE: u64 = 120;
+const STEPS_PER_IMAGE: u64 = 130;
 
 /// Changes the images that the overrider selects: the one at the predicate's path, or those of all containers
 /// of the kinds that have containers.
@@ -18,38 +20,41 @@ pub(in super::super) fn override_images(
     if work::is_exceeded() {
         return Ok(());
     }
-    let paths = match &overrider.predicate {
-        Some(predicate) => vec![predicate.path.clone()],
-        None => super::lists::containers_path(manifest)
-            .map(|path| container_images(manifest, path))
-            .unwrap_or_default(),
-    };
-    for path in paths {
-        work::charge_steps(STEPS_PER_IMAGE);
-        if work::is_exceeded() {
-            return Ok(());
-        }
-        let tokens = patch::parse_pointer(&path).map_err(|error| error.to_string())?;
-        let current = patch::find_value(manifest, &tokens)
-            .and_then(Value::as_str)
-            .ok_or_else(|| format!("there is no text at `{path}`, where an image should be"))?;
-        work::charge_steps(current.len() as u64 / 16);
-        let mut image = Image::parse(current)
-            .ok_or_else(|| format!("`{current}` at `{path}` is not an image reference"))?;
-        if !image.tag.is_empty() {
-            image.digest.clear();
-        }
-        change_image(overrider, &mut image);
-        let value = Value::from(image.to_string());
-        let operation = patch::JsonPatchOperation { name: "replace", path: &path, value: Some(&value) };
-        patch::apply_operation(manifest, operation).map_err(|error| error.to_string())?;
+    if let Some(predicate) = &overrider.predicate {
+        let path = &predicate.path;
+        let tokens = patch::parse_pointer(path).map_err(|error| error.to_string())?;
+        return override_image(overrider, patch::find_value_mut(manifest, &tokens), path);
+    }
+    let Some(path) = super::lists::containers_path(manifest) else { return Ok(()) };
+    let containers = manifest.pointer_mut(path).and_then(Value::as_array_mut);
+    for (index, container) in containers.into_iter().flatten().enumerate() {
+        override_image(overrider, container.get_mut("image"), &format_args!("{path}/{index}/image"))?;
     }
     Ok(())
 }
 
-fn container_images(manifest: &Value, path: &str) -> Vec<String> {
-    let containers = manifest.pointer(path).and_then(Value::as_array).map_or(0, Vec::len);
-    (0..containers).map(|index| format!("{path}/{index}/image")).collect()
+/// Changes one image; `path` is where it is, for messages.
+fn override_image(
+    overrider: &KarmadaImageOverrider,
+    image: Option<&mut Value>,
+    path: &dyn Display,
+) -> Result<(), String> {
+    work::charge_steps(STEPS_PER_IMAGE);
+    if work::is_exceeded() {
+        return Ok(());
+    }
+    let Some(Value::String(text)) = image else {
+        return Err(format!("there is no text at `{path}`, where an image should be"));
+    };
+    work::charge_steps(text.len() as u64 / 16);
+    let mut image =
+        Image::parse(text).ok_or_else(|| format!("`{text}` at `{path}` is not an image reference"))?;
+    if !image.tag.is_empty() {
+        image.digest.clear();
+    }
+    change_image(overrider, &mut image);
+    *text = image.to_string();
+    Ok(())
 }
 
 fn change_image(overrider: &KarmadaImageOverrider, image: &mut Image) {
