@@ -8,6 +8,7 @@ use federate_engine::change::{DigestKey, RenderingChanges};
 use federate_kubernetes::{ClusterName, ObjectRef};
 use federate_migrate::{MigrationPage, MigrationReport};
 use federate_reconcile::Actions;
+use federate_report::clusters::ClusterRow;
 use federate_report::diff::Diff;
 use federate_report::findings::{FindingRow, QuotedFinding};
 use federate_report::page::{
@@ -46,15 +47,27 @@ pub(super) fn describe_effect<'o>(words: &'o [String], outcome: &'o ScenarioOutc
     )
 }
 
-/// The page of a scenario: what its placements become. `before` is the plan with replicas, `words` are its events.
+/// What all scenarios of a session start from.
+pub(super) struct ScenarioStart {
+    /// The plan with replicas.
+    plan: Plan,
+    inventory: Vec<ClusterRow>,
+}
+
+impl ScenarioStart {
+    pub(super) fn from_session(session: &Session) -> Self {
+        Self { plan: session.plan_with_replicas(), inventory: session.cluster_rows() }
+    }
+}
+
+/// The page of a scenario: what its placements become. `words` are its events.
 pub(super) fn write_scenario(
-    session: &Session,
-    before: &Plan,
+    before: &ScenarioStart,
     outcome: &ScenarioOutcome,
     words: &[String],
     host: PageHost,
 ) -> Result<String, CommandError> {
-    let mut after = before.clone();
+    let mut after = before.plan.clone();
     for change in &outcome.changes.placements {
         let known = after.placements.binary_search_by(|row| row.object.cmp(&change.object));
         let at = known.unwrap_or_else(|at| {
@@ -70,10 +83,10 @@ pub(super) fn write_scenario(
     let name = words.join(", ");
     let effect = describe_effect(words, outcome);
     let mut report = Diff::new("now", &name, &outcome.changes);
-    report.inventory = session.cluster_rows();
+    report.inventory.clone_from(&before.inventory);
     report.verdict.sentence = effect.format_headline(&report.verdict.sentence);
     let none = BTreeMap::new();
-    let sides = [before, &after].map(|plan| PageSide { plan, wanted: &none });
+    let sides = [&before.plan, &after].map(|plan| PageSide { plan, wanted: &none });
     print_page(&PageDocument::from_scenario(&report, sides, &effect, &outcome.lost), host)
 }
 

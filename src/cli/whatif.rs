@@ -163,8 +163,8 @@ impl WhatIfCommand {
             Output::Yaml => print_value(&report, OutputFormat::Yaml)?,
             Output::Markdown => print_unchanged(&report.format_markdown())?,
             Output::Html => {
-                let before = session.plan_with_replicas();
-                print_unchanged(&page::write_scenario(session, &before, &outcome, words, PageHost::File)?)?;
+                let start = page::ScenarioStart::from_session(session);
+                print_unchanged(&page::write_scenario(&start, &outcome, words, PageHost::File)?)?;
             }
         }
         Ok(self.exit_for_outcomes(std::iter::once(&outcome)))

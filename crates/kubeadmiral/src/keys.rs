@@ -1,5 +1,7 @@
 //! The labels and annotations of templates for `KubeAdmiral`, and those that `KubeAdmiral` writes to objects.
 
+use serde_json::Value;
+
 use federate_kubernetes::{Object, pointer};
 
 /// Labels that name a template's policies.
@@ -98,8 +100,14 @@ pub(super) const CENTRAL_HPA: &str = "kubeadmiral.io/centralized-hpa-enabled";
 
 /// Whether a template has labels or annotations for `KubeAdmiral`.
 pub(super) fn has_own_keys(template: &Object) -> bool {
-    MOVED_LABELS.iter().any(|key| template.label(key).is_some())
-        || MOVED_ANNOTATIONS.iter().any(|key| template.annotation(key).is_some())
+    has_any_key(template, "labels", &MOVED_LABELS) || has_any_key(template, "annotations", &MOVED_ANNOTATIONS)
+}
+
+fn has_any_key(template: &Object, field: &str, keys: &[&str]) -> bool {
+    let values = template.value_at(&["metadata", field]).and_then(Value::as_object);
+    values.is_some_and(|values| {
+        values.iter().any(|(key, value)| value.is_string() && keys.contains(&key.as_str()))
+    })
 }
 
 /// The JSON pointer to an annotation.

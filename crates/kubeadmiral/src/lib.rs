@@ -305,10 +305,15 @@ impl<'a> KubeAdmiralPlanner<'a> {
         placement.policy.is_some() && !KubeAdmiralState::from_row(placement).is_unfollowed
     }
 
+    /// Whether `KubeAdmiral` is concerned with a template. In a repo of other control planes, only what names it is.
+    fn knows_template(&self, template: &Object) -> bool {
+        self.implicit || keys::has_own_keys(template)
+    }
+
     /// Decides about one template, without dependencies on others.
     fn decide_template(&self, template: &Object, previous: &PreviousPlan) -> DialectDecisions {
         let mut decided = DialectDecisions::default();
-        if !self.implicit && !keys::has_own_keys(template) {
+        if !self.knows_template(template) {
             decided.depends = ClusterDependency::Placed;
             return decided;
         }
@@ -367,8 +372,9 @@ impl PolicyPlanner for KubeAdmiralPlanner<'_> {
     }
 
     fn decision_subjects(&self) -> Vec<DecisionSubject> {
-        let ids = self.templates.iter().map(|template| template.object.id.clone());
-        ids.map(|object| DecisionSubject { object, reads: TemplateReads::Subject }).collect()
+        let templates = self.templates.iter().map(|template| &template.object);
+        let known = templates.filter(|template| self.knows_template(template));
+        known.map(|one| DecisionSubject { object: one.id.clone(), reads: TemplateReads::Subject }).collect()
     }
 
     fn decide_placements(&self, subject: &ObjectRef, previous: &PreviousPlan) -> DialectDecisions {

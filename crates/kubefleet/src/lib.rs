@@ -11,6 +11,7 @@
 //! clusters.
 
 use std::borrow::Cow;
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -309,7 +310,7 @@ impl<'a> KubeFleetPlane<'a> {
         let update_runs = UpdateRuns::from_repo(input.repo);
         let placements = Vec::new();
         let mut plane = Self { input, behaviour, placements, overrides, update_runs, about, findings };
-        let hub = HubIndex::new(input.repo, behaviour);
+        let hub = LazyCell::new(|| HubIndex::new(input.repo, behaviour));
         let mut selections = Selections::default();
         for object in input.repo.claimed_objects(NAME, Role::Placement) {
             let object = DroppedFields::for_placement(object, &behaviour).drop_from(object);

@@ -21,11 +21,11 @@ use tokio::sync::{oneshot, watch};
 use crate::cli::check::{findings_document, write_findings_page};
 use crate::cli::diff::{ComparedSides, RevisionRange, build_report, default_base, digest_key};
 use crate::cli::explain::explain_subject;
+use crate::cli::page::ScenarioStart;
 use crate::cli::scenario::ScenarioArgs;
 use crate::cli::settings::RepoArgs;
 use crate::cli::watch::WatchedFolders;
 use crate::cli::{CommandError, page, print_notice, progress};
-use federate_dialect::Plan;
 use federate_engine::change::DigestKey;
 use federate_engine::deletions::PruneLimit;
 use federate_engine::previous;
@@ -262,7 +262,7 @@ impl LiveSession {
             key: &self.key,
             session,
             scenarios: Some(session.what_if()),
-            plan: None,
+            start: None,
             host: PageHost::Server { state: self.state.number, has_drift: self.has_drift },
         };
         loop {
@@ -315,8 +315,8 @@ struct AnswerSource<'s> {
     session: &'s Session,
     /// `None` only while the options change.
     scenarios: Option<ScenarioRunner<'s>>,
-    /// The plan with the replicas of manifests, before scenarios.
-    plan: Option<Plan>,
+    /// What scenarios start from.
+    start: Option<ScenarioStart>,
     host: PageHost,
 }
 
@@ -412,8 +412,8 @@ impl AnswerSource<'_> {
         if form == AnswerForm::Json {
             return write_json(&page::describe_effect(words, outcome));
         }
-        let before = self.plan.get_or_insert_with(|| self.session.plan_with_replicas());
-        page::write_scenario(self.session, before, outcome, words, self.host)
+        let start = self.start.get_or_insert_with(|| ScenarioStart::from_session(self.session));
+        page::write_scenario(start, outcome, words, self.host)
     }
 
     /// Refuses to go on with errors, as commands do without `--keep-going`.
