@@ -593,6 +593,33 @@ fn errors_push_nothing() {
 }
 
 #[test]
+fn what_is_held_back_keeps_its_manifest_or_nothing_is_pushed() {
+    let (sandbox, registry) = web();
+    push(&sandbox, &registry, "--tag latest").code(0);
+    let deployment = |name: &str| {
+        registry.files(&format!("acme/fleet/{name}"), "latest").remove("shop/deployment.apps_web.yaml")
+    };
+    let first = deployment("m1");
+    replicas(&sandbox, 8);
+    let fails = "apiVersion: policy.karmada.io/v1alpha1\nkind: ClusterOverridePolicy\nmetadata: {name: o}\nspec:\n  \
+                 overrideRules: [{overriders: {plaintext: [{path: /spec/none/none, operator: add, value: 1}]}}]\n";
+    sandbox.write("override.yaml", fails);
+    let held_back = "--tag latest --keep-going";
+    push(&sandbox, &registry, held_back).code(2);
+    assert_eq!(deployment("m1"), first);
+    // What is kept in the registry for a while only is gone: an artifact without the object would delete it.
+    registry.state().tags.remove(&("acme/fleet/m1".to_owned(), "latest".to_owned()));
+    registry.take_writes();
+    let said = push(&sandbox, &registry, held_back).code(2).err;
+    let expected = "Deployment shop/web is held back in cluster `m1` and keeps the manifest of ";
+    assert!(
+        said.contains(expected) && said.contains("/m1:latest, which the registry does not have"),
+        "{said}"
+    );
+    assert_eq!(registry.take_writes(), [""; 0]);
+}
+
+#[test]
 fn the_types_of_flux_are_written_on_demand() {
     let (sandbox, registry) = web();
     push(&sandbox, &registry, "--tag latest --media-types flux").code(0);

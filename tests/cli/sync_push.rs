@@ -216,6 +216,19 @@ fn other_manifests_with_the_same_placements_are_put_back() {
 }
 
 #[test]
+fn each_tag_is_watched() {
+    let registry = Registry::start();
+    let fleet = Fleet::new(registry.host(), "    tags: [latest, stable]\n");
+    fleet.once().code(0);
+    let ours = digest(&registry, "plan", "stable");
+    let tag = ("acme/fleet/plan".to_owned(), "stable".to_owned());
+    registry.state().tags.remove(&tag);
+    let said = fleet.once().code(0).err;
+    assert!(said.contains("somebody else has moved tags") && said.contains("stable"), "{said}");
+    assert_eq!(digest(&registry, "plan", "stable"), ours);
+}
+
+#[test]
 fn a_push_that_stopped_halfway_is_undone_when_the_source_goes_back() {
     let registry = Registry::start();
     let fleet = Fleet::new(registry.host(), "");

@@ -7,6 +7,7 @@ use std::process::Command;
 use federate_test_apiserver::{FaultKind, InjectedFault};
 use serde_json::{Value, json};
 
+use crate::registry::Registry;
 use crate::sandbox::{Ran, Sandbox, config};
 
 /// The clusters.
@@ -68,15 +69,16 @@ fn stages() -> Value {
 
 /// The same with another rollout.
 fn once_by(sandbox: &Sandbox, annotations: &Value, rollout: &Value) -> Ran {
-    once_with(sandbox, annotations, rollout, &Value::Null)
+    once_with(sandbox, annotations, rollout, &json!({}))
 }
 
 /// A round of the stages with maintenance windows.
 pub(crate) fn once_in(sandbox: &Sandbox, annotations: &Value, windows: &Value) -> Ran {
-    once_with(sandbox, annotations, &stages(), windows)
+    once_with(sandbox, annotations, &stages(), &json!({"windows": windows}))
 }
 
-fn once_with(sandbox: &Sandbox, annotations: &Value, rollout: &Value, windows: &Value) -> Ran {
+/// A round with more fields of the spec.
+fn once_with(sandbox: &Sandbox, annotations: &Value, rollout: &Value, more: &Value) -> Ran {
     let mut sync = json!({
         "apiVersion": "federate.dev/v1alpha1", "kind": "Sync",
         "metadata": {"name": "web", "annotations": annotations},
@@ -85,8 +87,8 @@ fn once_with(sandbox: &Sandbox, annotations: &Value, rollout: &Value, windows: &
             "apply": {"applySet": sandbox.applyset()}, "drift": {"mode": "correct"}, "rollout": rollout,
         },
     });
-    if !windows.is_null() {
-        sync["spec"]["windows"] = windows.clone();
+    for (field, value) in more.as_object().unwrap() {
+        sync["spec"][field] = value.clone();
     }
     fs::write(sandbox.path("sync.yaml"), sync.to_string()).unwrap();
     sandbox.ran(&mut sandbox.sync("--once"))
@@ -169,6 +171,30 @@ fn an_aborted_rollout_returns_clusters_and_is_not_tried_again() {
     assert_eq!(values(&sandbox), ["1", "1", "1"], "it stays so without the annotation, too");
     let third = commit(&sandbox, "3");
     once(&sandbox, &approve(&third)).code(0);
+    assert_eq!(values(&sandbox), ["3", "3", "3"]);
+}
+
+#[test]
+fn an_aborted_rollout_stays_so_when_somebody_else_moves_a_tag() {
+    let (sandbox, registry) = (sandbox(), Registry::start());
+    let push = json!({"url": format!("oci://{}/acme/fleet", registry.host()), "insecure": true});
+    let once = |annotations: Value| once_with(&sandbox, &annotations, &stages(), &json!({"push": push}));
+    let first = commit(&sandbox, "1");
+    once(approve(&first)).code(0);
+    let second = commit(&sandbox, "2");
+    once(json!({})).code(1);
+    once(json!({"federate.dev/abort": second})).code(2);
+    assert_eq!(values(&sandbox), ["1", "1", "1"]);
+    let plan = ("acme/fleet/plan".to_owned(), "latest".to_owned());
+    registry.state().tags.remove(&plan).unwrap();
+    let ran = once(json!({})).code(2);
+    assert!(ran.out.contains("RolloutAborted: "), "{ran:#?}");
+    assert!(registry.state().tags.contains_key(&plan), "what was pushed is put back");
+    assert_eq!(values(&sandbox), ["1", "1", "1"]);
+    once(approve(&second)).code(2);
+    assert_eq!(values(&sandbox), ["1", "1", "1"]);
+    let third = commit(&sandbox, "3");
+    once(approve(&third)).code(0);
     assert_eq!(values(&sandbox), ["3", "3", "3"]);
 }
 

@@ -15,6 +15,8 @@ use crate::address::is_loopback_host;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a server may be silent.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
+/// How long a request may take, with its bytes in both directions.
+const REQUEST_TIMEOUT: Duration = Duration::from_mins(10);
 /// The most characters of an answer that an error shows.
 const MAX_SHOWN_CHARS: usize = 200;
 
@@ -130,6 +132,14 @@ impl Transport {
 
     /// Sends a request once.
     pub(crate) async fn send(&self, call: &Call, max_bytes: usize) -> Result<Answer, NoResponse> {
+        let answer = tokio::time::timeout(REQUEST_TIMEOUT, self.exchange(call, max_bytes)).await;
+        answer.unwrap_or_else(|_| {
+            let minutes = REQUEST_TIMEOUT.as_secs() / 60;
+            Err(NoResponse::lasting(&format!("it takes more than {minutes} minutes")))
+        })
+    }
+
+    async fn exchange(&self, call: &Call, max_bytes: usize) -> Result<Answer, NoResponse> {
         let server = server_of(&call.address)
             .ok_or_else(|| NoResponse::lasting("it names an address that is not valid"))?;
         let host = call.address.host().unwrap_or_default();

@@ -74,6 +74,19 @@ pub enum Error {
     /// An artifact cannot be packed.
     #[error("cannot pack an artifact: {0}")]
     Pack(#[from] std::io::Error),
+    /// An object is held back, so that what it was is to be kept, and the artifact that has it is gone.
+    #[error(
+        "{object} is held back in cluster `{cluster}` and keeps the manifest of {artifact}, which the registry does not have: push \
+         that artifact again, or mend what holds the object back"
+    )]
+    EarlierGone {
+        /// The object.
+        object: String,
+        /// The cluster.
+        cluster: String,
+        /// The earlier artifact.
+        artifact: String,
+    },
     /// The artifact has no plan.
     #[error("{address} is not an artifact with a plan: {why}")]
     NotAPlan {
@@ -221,7 +234,7 @@ impl ArtifactOrigin {
 
     /// The origin of what was rendered from a commit. `source` is the address of its repository, without credentials, and
     /// `revision` how it is named: `BRANCH@sha1:COMMIT`.
-    pub fn of_commit(location: &GitLocation, commit: Oid, source: &str, revision: &str) -> Self {
+    pub fn from_commit(location: &GitLocation, commit: Oid, source: &str, revision: &str) -> Self {
         let repository = location.open_repository().ok();
         let created = repository.and_then(|repository| find_commit_time(&repository, commit));
         let id = commit.to_string();
@@ -317,15 +330,15 @@ impl ArtifactStore {
         previous::read_own(text.as_bytes()).map_err(|error| not_a_plan(error.to_string()))
     }
 
-    /// The files in an artifact; none if the registry does not have it.
+    /// The files in an artifact, by path; `None` if the registry does not have it.
     pub(crate) fn read_files(
         &self,
         address: &ArtifactAddress,
         tag: &str,
-    ) -> Result<BTreeMap<String, String>, Error> {
+    ) -> Result<Option<BTreeMap<String, String>>, Error> {
         let manifest = self.runtime.block_on(self.registry.fetch_manifest(address.repository(), tag))?;
-        let Some(manifest) = manifest else { return Ok(BTreeMap::new()) };
-        self.runtime.block_on(self.fetch_files(address, tag, &manifest, CLUSTER_LIMIT))
+        let Some(manifest) = manifest else { return Ok(None) };
+        self.runtime.block_on(self.fetch_files(address, tag, &manifest, CLUSTER_LIMIT)).map(Some)
     }
 
     /// The files that a manifest names.

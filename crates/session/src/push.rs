@@ -4,11 +4,11 @@
 //! compared again before any tag moves, before those of the plan move, and afterwards: who has pushed meanwhile is not
 //! overwritten, and the rendering starts over from their plan.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use federate_dialect::{HUB, Plan};
+use federate_dialect::{HUB, Placement, Plan};
 use federate_engine::deletions::{Deletions, ExcessiveDeletions, PruneLimit};
 use federate_engine::{any_error, previous};
 use federate_kubernetes::ObjectRef;
@@ -179,7 +179,7 @@ impl PushRequest<'_> {
                 return Ok(Ok(RenderedPush { session, outcome: PushOutcome::Refused(excess) }));
             }
         }
-        let tree = self.lay_out(&session)?;
+        let tree = self.lay_out(&session, self.find_memory(&plans))?;
         let mut tagged = Vec::new();
         let pushed = self.push_tree(&session, &tree, &plans, &mut tagged);
         moved.add_changed(&tagged);
@@ -214,9 +214,8 @@ impl PushRequest<'_> {
     }
 
     /// The rendered tree. An object that its control plane withholds keeps the manifest of the earlier artifact.
-    fn lay_out<E>(&self, session: &Session) -> Result<OutputTree, Error<E>> {
-        let (earlier, failed) =
-            (EarlierArtifacts { request: self, files: RefCell::default() }, RefCell::new(None));
+    fn lay_out<E>(&self, session: &Session, memory: Option<&Plan>) -> Result<OutputTree, Error<E>> {
+        let (earlier, failed) = (EarlierArtifacts::new(self, memory), RefCell::new(None));
         let manifests = session.render().with_retained(|object: &ObjectRef, cluster: &str| {
             earlier.read_manifest(object, cluster).unwrap_or_else(|error| {
                 failed.borrow_mut().get_or_insert(error);
@@ -328,27 +327,57 @@ impl PublishedPlans {
     }
 }
 
+/// The files of an artifact, by path.
+type ArtifactFiles = BTreeMap<String, Arc<str>>;
+
 /// The earlier artifacts of clusters. Each is read once.
 struct EarlierArtifacts<'e> {
     request: &'e PushRequest<'e>,
-    files: RefCell<BTreeMap<String, BTreeMap<String, Arc<str>>>>,
+    memory: Option<&'e Plan>,
+    /// The files by path, by cluster; `None` where the registry has no artifact.
+    files: RefCell<BTreeMap<String, Option<ArtifactFiles>>>,
+    /// The objects in the memory with what places them.
+    placements: OnceCell<BTreeMap<&'e ObjectRef, Vec<&'e Placement>>>,
 }
 
-impl EarlierArtifacts<'_> {
-    /// The manifest of an object for a cluster, if there is one.
+impl<'e> EarlierArtifacts<'e> {
+    fn new(request: &'e PushRequest<'e>, memory: Option<&'e Plan>) -> Self {
+        Self { request, memory, files: RefCell::default(), placements: OnceCell::new() }
+    }
+
+    /// The manifest of an object for a cluster, if there is one. An artifact that should have it and is gone is an error: without it,
+    /// the next one would delete the object.
     fn read_manifest(&self, object: &ObjectRef, cluster: &str) -> Result<Option<Arc<str>>, artifacts::Error> {
         let Some(tag) = self.request.earlier else { return Ok(None) };
-        let place = ObjectPath::from_object(object);
-        let path = format!("{}/{}", place.namespace, place.file);
-        if let Some(files) = self.files.borrow().get(cluster) {
-            return Ok(files.get(&path).cloned());
+        let address = self.request.address.for_cluster(cluster)?;
+        if !self.files.borrow().contains_key(cluster) {
+            let files = self.request.store.read_files(&address, tag)?;
+            let files =
+                files.map(|files| files.into_iter().map(|(path, text)| (path, text.into())).collect());
+            self.files.borrow_mut().insert(cluster.to_owned(), files);
         }
-        let files = self.request.store.read_files(&self.request.address.for_cluster(cluster)?, tag)?;
-        let files = files.into_iter().map(|(path, text)| (path, text.into()));
-        let files: BTreeMap<String, Arc<str>> = files.collect();
-        let found = files.get(&path).cloned();
-        self.files.borrow_mut().insert(cluster.to_owned(), files);
-        Ok(found)
+        let place = ObjectPath::from_object(object);
+        match self.files.borrow().get(cluster) {
+            Some(Some(files)) => Ok(files.get(&format!("{}/{}", place.namespace, place.file)).cloned()),
+            _ if self.was_placed(object, cluster) => Err(artifacts::Error::EarlierGone {
+                object: object.to_string(),
+                cluster: cluster.to_owned(),
+                artifact: format!("{address}:{tag}"),
+            }),
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether the memory has the object in the cluster.
+    fn was_placed(&self, object: &ObjectRef, cluster: &str) -> bool {
+        let placements = self.placements.get_or_init(|| {
+            let mut by_object = BTreeMap::<_, Vec<_>>::new();
+            for placement in self.memory.iter().flat_map(|plan| &plan.placements) {
+                by_object.entry(&placement.object).or_default().push(placement);
+            }
+            by_object
+        });
+        placements.get(object).into_iter().flatten().any(|placement| placement.reaches_cluster(cluster))
     }
 }
 

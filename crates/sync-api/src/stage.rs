@@ -130,7 +130,7 @@ pub enum RoundEffect {
     /// Compares the clusters with the revision that they have.
     Compare,
     /// Renders the revision, checks it, and commits or pushes it.
-    RenderAndCommit,
+    RenderAndPublish,
     /// Renders and checks a revision that waits for a maintenance window.
     CheckRevision,
     /// Makes the plan of the revision the scheduler's memory.
@@ -214,7 +214,7 @@ pub fn advance_stage(stage: SyncStage, inputs: StageInputs) -> (SyncStage, Round
         (RoundEvent::SameRevision, RollingOut) => (RollingOut, rollout_effect(inputs)),
         (RoundEvent::SameRevision, RollingOutPolicies) => (RollingOutPolicies, policies_effect(inputs)),
         (RoundEvent::SameRevision | RoundEvent::OtherRevision, _) if may_change => {
-            (Fetched, RoundEffect::RenderAndCommit)
+            (Fetched, RoundEffect::RenderAndPublish)
         }
         (RoundEvent::SameRevision | RoundEvent::OtherRevision, _) => (Fetched, RoundEffect::CheckRevision),
 
@@ -289,7 +289,7 @@ mod tests {
     /// What may happen while something is done. Only an error ends a round without an event.
     fn events_after(effect: RoundEffect) -> Vec<RoundEvent> {
         match effect {
-            RoundEffect::RenderAndCommit => vec![RoundEvent::Rendered],
+            RoundEffect::RenderAndPublish => vec![RoundEvent::Rendered],
             RoundEffect::Accept => {
                 [Delivery::AllAtOnce, Delivery::Stages, Delivery::Policies].map(RoundEvent::Accepted).to_vec()
             }
@@ -407,7 +407,7 @@ mod tests {
         for (from, inputs, to, effect) in all_steps() {
             let changes = matches!(
                 effect,
-                RoundEffect::RenderAndCommit | RoundEffect::Accept | RoundEffect::Deliver(_)
+                RoundEffect::RenderAndPublish | RoundEffect::Accept | RoundEffect::Deliver(_)
             );
             assert!(inputs.may_change() || !changes, "{from:?} {inputs:?} {to:?} {effect:?}");
         }

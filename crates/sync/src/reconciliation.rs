@@ -268,8 +268,8 @@ impl Reconciliation<'_> {
                 }
             }
             match effect {
-                RoundEffect::RenderAndCommit => {
-                    rendered = Some(self.render_and_commit(state, loop_state, &source_state)?);
+                RoundEffect::RenderAndPublish => {
+                    rendered = Some(self.render_and_publish(state, loop_state, &source_state)?);
                     event = RoundEvent::Rendered;
                 }
                 RoundEffect::Accept => {
@@ -411,7 +411,7 @@ impl Reconciliation<'_> {
     }
 
     /// Renders a revision, checks it, and commits or pushes it. No cluster is touched.
-    fn render_and_commit(
+    fn render_and_publish(
         &self,
         state: &mut SyncState<'_>,
         loop_state: &mut LoopState,

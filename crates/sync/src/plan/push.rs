@@ -25,21 +25,26 @@ struct PushTarget {
 }
 
 impl Reconciliation<'_> {
-    /// Whether the plan in the registry is another one than was pushed with the revision that was accepted last, or a push since
-    /// then has not come to its end. A round that only reads does not ask.
+    /// Whether a tag of the plan names another one than was pushed with the revision that was accepted last, or a push since then has
+    /// not come to its end. A round that only reads does not ask.
     pub(crate) fn is_artifact_overwritten(&self, record: &SyncRecord) -> Result<bool, ReconcileError> {
         let push = self.spec.push.as_ref().filter(|_| !self.reads_only);
         let Some((push, accepted)) = push.zip(record.accepted.as_ref()) else { return Ok(false) };
         self.env.counters.count_registry_operation("poll");
         let target = self.open_target(push)?;
-        let digest = target.store.read_plan_digest(&target.address, push.memory_tag());
-        let digest = digest.map_err(|error| target.explain_failure(&error))?;
-        let Some(pushed) = &accepted.artifact else { return Ok(true) };
-        let is_overwritten = digest.as_ref() != Some(pushed);
-        if is_overwritten {
-            tracing::warn!(sync = self.name(), url = push.url, "somebody else has moved the tag");
+        let mut moved = Vec::new();
+        for tag in push.tags() {
+            let digest = target.store.read_plan_digest(&target.address, &tag);
+            let digest = digest.map_err(|error| target.explain_failure(&error))?;
+            if digest != accepted.artifact {
+                moved.push(tag);
+            }
         }
-        Ok(is_overwritten)
+        if accepted.artifact.is_some() && !moved.is_empty() {
+            let tags = moved.join(", ");
+            tracing::warn!(sync = self.name(), url = push.url, tags, "somebody else has moved tags");
+        }
+        Ok(accepted.artifact.is_none() || !moved.is_empty())
     }
 
     /// Pushes the rendering. The memory is the plan in the registry, or else `kept`.
@@ -140,7 +145,7 @@ impl Reconciliation<'_> {
     /// Where the artifacts come from.
     fn find_origin(&self, source_state: &SourceState) -> ArtifactOrigin {
         match (&source_state.checkout, source_state.checkout.location()) {
-            (Checkout::Revision(revision), Some(place)) => ArtifactOrigin::of_commit(
+            (Checkout::Revision(revision), Some(place)) => ArtifactOrigin::from_commit(
                 place,
                 revision.commit(),
                 &without_credentials(&self.spec.source.url),

@@ -31,6 +31,11 @@ impl Reconciliation<'_> {
         }
         let rendering = digest_rendering(session);
         let running = state.record.rollout.take();
+        if running.as_ref().is_some_and(|running| running.aborted && running.target == tip) {
+            // It is rendered once more because what was published has changed.
+            state.record.rollout = running;
+            return Ok(Some(rendering));
+        }
         let done = before.filter(|_| state.record.stage == SyncStage::Idle);
         let is_rendered = done.is_some_and(|before| before.rendering.as_ref() == Some(&rendering));
         // Stages are for revisions: what the status of the clusters moves, happens everywhere at once.
