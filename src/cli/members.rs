@@ -312,7 +312,7 @@ fn without_dump(clusters: &[&str]) -> Vec<String> {
 }
 
 /// The warning about Secrets whose values are not compared.
-const SECRETS_NOT_COMPARED: &str = "values of Secrets are not compared: the snapshot has keyed digests of them, and \
+pub(super) const SECRETS_NOT_COMPARED: &str = "values of Secrets are not compared: the snapshot has keyed digests of them, and \
      FEDERATE_DIGEST_KEY is not set; use the key with which the snapshot was taken";
 
 /// Why `--remember` and `--observed` exclude each other.

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use super::explorer::{AnswerForm, NoAnswer, spawn_thread};
 use crate::cli::access::AccessArgs;
 use crate::cli::diff::digest_key;
-use crate::cli::members::{ApplySetArgs, DryRunMode, ServerAccess};
+use crate::cli::members::{ApplySetArgs, DryRunMode, SECRETS_NOT_COMPARED, ServerAccess, print_lines};
 use crate::cli::settings::RepoArgs;
 use crate::cli::{CommandError, page};
 use federate_engine::change::DigestKey;
@@ -21,7 +21,8 @@ use federate_report::findings;
 use federate_report::page::PageHost;
 use federate_session::{Destination, Purpose, ReconcileOptions, Reconciler};
 
-/// How long an answer is given again: many pages may be open.
+/// How long an answer is given again at least: many pages may be open. One that took longer to read is given again for as long as that,
+/// so that whoever has not waited for it gets it by asking again.
 const ANSWER_AGE: Duration = Duration::from_secs(5);
 
 /// How many questions may wait.
@@ -50,10 +51,17 @@ pub(super) struct DriftSource {
     pub(super) apply_set: ApplySetArgs,
 }
 
-/// What drifted, by the state of the repo and the time.
+/// What drifted, or why that is not known, for a state of the repo.
 struct KnownDrift {
     state: u64,
-    time: Instant,
+    read: Instant,
+    /// How long the answer is given again.
+    age: Duration,
+    drift: Result<Drift, String>,
+}
+
+/// What drifted.
+struct Drift {
     drifted: Actions,
     regions: BTreeMap<ClusterName, String>,
 }
@@ -87,31 +95,34 @@ impl DriftSource {
             if reply.is_closed() {
                 continue;
             }
-            known = known.filter(|known| known.state == state && known.time.elapsed() < ANSWER_AGE);
-            let answer = match known.take().map_or_else(|| self.read_drift(key, state), Ok) {
-                Ok(drift) => {
-                    let text = self.format_answer(&drift, form);
-                    known = Some(drift);
-                    text
-                }
-                Err(error) => Err(error),
+            let is_fresh = |known: &KnownDrift| known.state == state && known.read.elapsed() < known.age;
+            let current = known.take().filter(is_fresh).unwrap_or_else(|| self.read_state(key, state));
+            let answer = match &current.drift {
+                Ok(drift) => self.format_answer(state, drift, form).map_err(|error| error.to_string()),
+                Err(why) => Err(why.clone()),
             };
-            let answer = answer.map(Arc::from).map_err(|error| NoAnswer::Refused(error.to_string()));
-            let _ = reply.send(answer);
+            let _ = reply.send(answer.map(Arc::from).map_err(NoAnswer::Refused));
+            known = Some(current);
         }
     }
 
-    fn format_answer(&self, drift: &KnownDrift, form: AnswerForm) -> Result<String, CommandError> {
+    fn read_state(&self, key: &DigestKey, state: u64) -> KnownDrift {
+        let start = Instant::now();
+        let drift = self.read_drift(key).map_err(|error| error.to_string());
+        KnownDrift { state, read: Instant::now(), age: start.elapsed().max(ANSWER_AGE), drift }
+    }
+
+    fn format_answer(&self, state: u64, drift: &Drift, form: AnswerForm) -> Result<String, CommandError> {
         if form == AnswerForm::Json {
             let text = serde_json::to_string_pretty(&drift.drifted);
             return text.map(|text| text + "\n").map_err(|error| CommandError::Failed(error.to_string()));
         }
         let name = self.args.repo.display().to_string();
-        let host = PageHost::Server { state: drift.state, has_drift: true };
+        let host = PageHost::Server { state, has_drift: true };
         page::write_drift(&name, &drift.drifted, &drift.regions, host)
     }
 
-    fn read_drift(&self, key: &DigestKey, state: u64) -> Result<KnownDrift, CommandError> {
+    fn read_drift(&self, key: &DigestKey) -> Result<Drift, CommandError> {
         let args = &*self.args;
         let mut session = args.open_session(None, None)?;
         session.keep_values();
@@ -139,6 +150,9 @@ impl DriftSource {
         let purpose = Purpose::Drift { full: false, correct: false };
         let options = ReconcileOptions::new(purpose, &apply_set, key).with_clusters(&args.clusters);
         let reconciler = Reconciler::new(&session, &options).with_repo(repo);
+        if is_dump && reconciler.compares_no_secrets() {
+            print_lines("warning", &[SECRETS_NOT_COMPARED.to_owned()]);
+        }
         let drifted = if is_dump {
             reconciler.decide_observed()
         } else {
@@ -146,6 +160,6 @@ impl DriftSource {
         };
         let regions =
             session.clusters().iter().map(|cluster| (cluster.name.clone(), cluster.region.clone())).collect();
-        Ok(KnownDrift { state, time: Instant::now(), drifted, regions })
+        Ok(Drift { drifted, regions })
     }
 }
