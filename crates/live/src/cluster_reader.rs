@@ -62,7 +62,7 @@ pub(super) async fn read_cluster_state(
         .flatten()
         .map(ApplySetContents::from_parent)
         .fold(ApplySetContents::default(), |all, one| all.merged_with(&one));
-    let members = options.contents.map_or_else(|| members.clone(), |more| members.merged_with(more));
+    let members = options.server.contents.map_or_else(|| members.clone(), |more| members.merged_with(more));
     let parent = parents.pop().flatten();
     if options.only_objects {
         return read_desired(client, desired, options, parent).await;

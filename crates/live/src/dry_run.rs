@@ -70,7 +70,7 @@ fn build_dry_runs(
     options: &ApplyOptions<'_>,
 ) -> Vec<(usize, RepeatableRequest)> {
     // Where nothing is sent afterwards, only differences matter.
-    let creates = options.dry_run != Some(DryRun::Client);
+    let creates = options.server.dry_run != Some(DryRun::Client);
     // The API server would refuse ports and addresses that another object still holds.
     let waiting: BTreeSet<&ObjectRef> =
         find_blocking(state, &desired.cluster, decisions).into_values().collect();

@@ -44,11 +44,11 @@ impl ApplyExecution<'_> {
         *results = SendResults::from_decisions(self.decisions);
         let (applied, deleted) = self.separate_requests(results);
         let of = applied.len() + deleted.len();
-        let mut counter = ProgressCounter::new(&self.desired.cluster, self.options.progress, of);
+        let mut counter = ProgressCounter::new(&self.desired.cluster, self.options.server.progress, of);
         if of > 0 {
             counter.report_progress();
         }
-        if self.options.dry_run == Some(DryRun::Server) {
+        if self.options.server.dry_run == Some(DryRun::Server) {
             return self.dry_run_rest(applied, deleted, results, &mut counter).await;
         }
         let mut parent = ApplySetParent::new(self.state, self.decisions, self.options);
@@ -56,7 +56,7 @@ impl ApplyExecution<'_> {
         send_all(self.client, self.take_parent_namespace(&mut phases), results, &mut counter).await?;
         parent.announce_members(self.client).await?;
         results.parent.clone_from(&parent.uid);
-        if let (Some(plan), Some(uid)) = (self.options.plan_to_keep, &parent.uid) {
+        if let (Some(plan), Some(uid)) = (self.options.server.plan_to_keep, &parent.uid) {
             stored_plan::write_plan(self.client, self.options.apply_set, uid, plan).await?;
         }
         let first = find_blocking(self.state, &self.desired.cluster, self.decisions);

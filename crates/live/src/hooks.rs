@@ -27,7 +27,7 @@ pub(super) async fn wait_for_hooks(
     options: &ApplyOptions<'_>,
     hooks: Vec<ObjectRef>,
 ) -> Result<Option<(ObjectRef, String)>, Error> {
-    let timeout = options.wait.unwrap_or(HOOK_TIMEOUT);
+    let timeout = options.server.wait.unwrap_or(HOOK_TIMEOUT);
     let end = Instant::now() + timeout;
     for hook in hooks.into_iter().filter(runs_to_an_end) {
         let Some(kind) = state.kinds.find_kind(&hook) else { continue };
@@ -42,7 +42,8 @@ pub(super) async fn wait_for_hooks(
                     Readiness::InProgress(why) => why,
                 },
             };
-            let is_interrupted = options.interrupt.as_ref().is_some_and(|is_interrupted| is_interrupted());
+            let is_interrupted =
+                options.server.interrupt.as_ref().is_some_and(|is_interrupted| is_interrupted());
             if Instant::now() >= end || is_interrupted {
                 let waited = timeout.saturating_sub(end.saturating_duration_since(Instant::now())).as_secs();
                 return Ok(Some((hook, format!("has not ended after {waited} s: {why}"))));

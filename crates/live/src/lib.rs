@@ -77,7 +77,7 @@ pub use health::{ClusterHealth, read_health};
 pub use hub::HubAccess;
 pub use kinds::ClusterKinds;
 pub use kubeconfig::Kubeconfig;
-pub use options::{ApplyOptions, ClusterOutcome, ClusterProgress, DryRun, ProgressReporter};
+pub use options::{ApplyOptions, ClusterOutcome, ClusterProgress, DryRun, ProgressReporter, ServerOptions};
 pub use remembered_plan::RememberedPlan;
 pub use stored_plan::StoredPlan;
 pub use survey::{SurveyOptions, SurveyResult, SurveyedCluster, find_unreachable, survey_clusters};
@@ -105,7 +105,7 @@ pub fn apply_desired_states(
     context: &DecisionContext<'_>,
     options: &ApplyOptions<'_>,
 ) -> Result<Vec<ClusterOutcome>, Error> {
-    match options.early.and_then(|early| Some((early.runtime.as_ref()?, &early.connections))) {
+    match options.server.early.and_then(|early| Some((early.runtime.as_ref()?, &early.connections))) {
         Some((runtime, connections)) => Ok(for_each_bounded(desired_states, |desired| {
             apply_to_cluster(runtime, connections, desired, context, options)
         })),
@@ -133,7 +133,7 @@ fn apply_to_cluster(
     };
     let mut results = SendResults::default();
     let worked = runtime.block_on(limit_time(connections.timeout(), async {
-        let early = options.early.and_then(|early| early.take_cluster(&desired.cluster));
+        let early = options.server.early.and_then(|early| early.take_cluster(&desired.cluster));
         let (client, early) = match early {
             Some(early) => {
                 let EarlyCluster { client, found } = early.await?;
@@ -141,27 +141,31 @@ fn apply_to_cluster(
             }
             None => (target::connect_member(connections, &desired.cluster).await?, None),
         };
-        let client = client.with_dry_run(options.dry_run.is_some());
-        let client = client.with_fence(options.fence.as_ref()).with_interrupt(options.interrupt.as_ref());
+        let client = client.with_dry_run(options.server.dry_run.is_some());
+        let client = client
+            .with_fence(options.server.fence.as_ref())
+            .with_interrupt(options.server.interrupt.as_ref());
         let work = reconcile_cluster(&client, desired, context, options, early, &mut outcome, &mut results);
         match connections.timeout() {
             Some(_) => work.await,
-            None => client.limit_work_time(CLUSTER_TIMEOUT + options.wait.unwrap_or_default(), work).await,
+            None => {
+                client.limit_work_time(CLUSTER_TIMEOUT + options.server.wait.unwrap_or_default(), work).await
+            }
         }
     }));
     if let Err(error) = worked {
         let why = error.to_string();
-        results.mark_actions(&mut outcome.actions, options.dry_run.is_some(), &why, &why);
+        results.mark_actions(&mut outcome.actions, options.server.dry_run.is_some(), &why, &why);
         outcome.error = Some(why);
     }
     outcome.actions.sort_by(|a, b| a.object.cmp(&b.object));
     let failed =
         outcome.error.is_some() || outcome.actions.iter().any(|a| a.outcome == ActionOutcome::Failed);
-    options.progress.report_progress(
+    options.server.progress.report_progress(
         &desired.cluster,
         if failed { ClusterProgress::Failed } else { ClusterProgress::Done },
     );
-    options.progress.note_outcome(&outcome);
+    options.server.progress.note_outcome(&outcome);
     outcome
 }
 
@@ -189,7 +193,7 @@ async fn record_event(
         }
     }
     let (true, Some(uid)) =
-        (options.dry_run.is_none() && (failed > 0 || !counts.is_empty()), &results.parent)
+        (options.server.dry_run.is_none() && (failed > 0 || !counts.is_empty()), &results.parent)
     else {
         return;
     };
@@ -224,7 +228,7 @@ async fn reconcile_cluster(
     // The objects that the round before did not finish; all objects in the first round.
     let mut open: Option<BTreeSet<ObjectRef>> = None;
     for attempt in 1..=MAX_ATTEMPTS {
-        options.progress.report_progress(&desired.cluster, ClusterProgress::Reading);
+        options.server.progress.report_progress(&desired.cluster, ClusterProgress::Reading);
         let mut state =
             cluster_reader::read_cluster_state(client, desired, options, Some(context), early.take()).await?;
         outcome.read = true;
@@ -242,8 +246,8 @@ async fn reconcile_cluster(
                 decision.mark_refused(why);
             }
         }
-        let idle =
-            options.wait.is_none() && decided.decisions.iter().all(|decision| decision.request.is_none());
+        let idle = options.server.wait.is_none()
+            && decided.decisions.iter().all(|decision| decision.request.is_none());
         outcome.digest = state.digest.take().filter(|_| idle && !stored_plan::is_kept_in(&state));
         if !idle {
             state.read_compared(&desired.cluster)?;
@@ -265,7 +269,7 @@ async fn reconcile_cluster(
         }
         outcome.orphans = orphans.map(|objects| Orphans { objects, apply_sets });
         outcome.error = stopped;
-        if outcome.error.is_some() || options.dry_run == Some(DryRun::Client) {
+        if outcome.error.is_some() || options.server.dry_run == Some(DryRun::Client) {
             return Ok(());
         }
         let run = ApplyExecution {
@@ -280,10 +284,10 @@ async fn reconcile_cluster(
         run.carry_out(results).await?;
         let again = results.any_conflict() && attempt < MAX_ATTEMPTS;
         let conflicted = format!("gave up after {attempt} conflicts: another client keeps modifying it");
-        results.mark_actions(&mut outcome.actions, options.dry_run.is_some(), &conflicted, "");
+        results.mark_actions(&mut outcome.actions, options.server.dry_run.is_some(), &conflicted, "");
         if !again {
             record_event(client, options, results, &outcome.actions).await;
-            if let (Some(timeout), None) = (options.wait, options.dry_run) {
+            if let (Some(timeout), None) = (options.server.wait, options.server.dry_run) {
                 // The objects are not needed any more, and another cluster may have some in memory.
                 let applied = AppliedObjects::new(&decisions, state.kinds);
                 drop((decisions, state.live));

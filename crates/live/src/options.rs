@@ -41,9 +41,100 @@ pub enum ClusterProgress {
     Failed,
 }
 
-/// How changes are made.
+/// How the servers of clusters are dealt with.
 #[derive(Clone)]
+#[non_exhaustive]
+pub struct ServerOptions<'s> {
+    /// Where a dry run is decided; `None` to make writes.
+    pub dry_run: Option<DryRun>,
+    /// How long to wait until every object is healthy; `None` not to wait.
+    pub wait: Option<Duration>,
+    /// What ends the wait for health, and for a server that has stopped answering, early; `None` if nothing does.
+    pub interrupt: Option<Interrupt>,
+    /// The plan that the clusters are to remember; `None` where they are to remember none.
+    pub plan_to_keep: Option<&'s RememberedPlan>,
+    /// Whether the plan was decided without the memory of an earlier run.
+    pub without_memory: bool,
+    /// What is checked before each write.
+    pub fence: Option<Fence>,
+    /// What was begun to be read before it was known what is desired.
+    pub early: Option<&'s EarlyReads>,
+    /// What is known to be in the `ApplySet`, besides what its parent says.
+    pub contents: Option<&'s ApplySetContents>,
+    /// Receives the progress of each cluster.
+    pub progress: &'s dyn ProgressReporter,
+}
+
+impl<'s> ServerOptions<'s> {
+    /// A run that makes writes, waits for nothing, and leaves no plan in the clusters.
+    pub fn new(progress: &'s dyn ProgressReporter) -> Self {
+        Self {
+            dry_run: None,
+            wait: None,
+            interrupt: None,
+            plan_to_keep: None,
+            without_memory: false,
+            fence: None,
+            early: None,
+            contents: None,
+            progress,
+        }
+    }
+
+    /// With another [`dry_run`](Self::dry_run).
+    #[must_use]
+    pub fn with_dry_run(self, dry_run: Option<DryRun>) -> Self {
+        Self { dry_run, ..self }
+    }
+
+    /// With another [`wait`](Self::wait).
+    #[must_use]
+    pub fn with_wait(self, wait: Option<Duration>) -> Self {
+        Self { wait, ..self }
+    }
+
+    /// With another [`interrupt`](Self::interrupt).
+    #[must_use]
+    pub fn with_interrupt(self, interrupt: Option<Interrupt>) -> Self {
+        Self { interrupt, ..self }
+    }
+
+    /// With another [`plan_to_keep`](Self::plan_to_keep).
+    #[must_use]
+    pub fn with_plan_to_keep(self, plan_to_keep: Option<&'s RememberedPlan>) -> Self {
+        Self { plan_to_keep, ..self }
+    }
+
+    /// With another [`without_memory`](Self::without_memory).
+    #[must_use]
+    pub fn with_without_memory(self, without_memory: bool) -> Self {
+        Self { without_memory, ..self }
+    }
+
+    /// With another [`fence`](Self::fence).
+    #[must_use]
+    pub fn with_fence(self, fence: Option<Fence>) -> Self {
+        Self { fence, ..self }
+    }
+
+    /// With another [`early`](Self::early).
+    #[must_use]
+    pub fn with_early(self, early: Option<&'s EarlyReads>) -> Self {
+        Self { early, ..self }
+    }
+
+    /// With another [`contents`](Self::contents).
+    #[must_use]
+    pub fn with_contents(self, contents: Option<&'s ApplySetContents>) -> Self {
+        Self { contents, ..self }
+    }
+}
+
+/// How the changes of a run are made.
+#[derive(Clone, Copy)]
 pub struct ApplyOptions<'h> {
+    /// How the servers are dealt with.
+    pub server: &'h ServerOptions<'h>,
     /// The `ApplySet` of the managed objects.
     pub apply_set: &'h ApplySet,
     /// The repo that the objects come from, where it is known.
@@ -51,30 +142,12 @@ pub struct ApplyOptions<'h> {
     /// The `ApplySet` whose members are adopted. Where it is the same as `apply_set`, the set itself moves to this
     /// repo.
     pub moved_from: Option<&'h ApplySet>,
-    /// How far a dry run goes; `None` where changes are made.
-    pub dry_run: Option<DryRun>,
-    /// The plan that the clusters are to remember; `None` where they are to remember none.
-    pub plan_to_keep: Option<&'h RememberedPlan>,
-    /// Whether the plan was decided without the memory of an earlier run.
-    pub without_memory: bool,
     /// Whether applies are dry-run on the API servers before anything is written.
     pub asks_server: bool,
     /// Whether only the desired objects are read, although the `ApplySet` has other members.
     pub only_objects: bool,
-    /// How long to wait until everything is healthy; `None` to not wait.
-    pub wait: Option<Duration>,
-    /// What ends the wait for health, and for a server that has stopped answering, early; `None` if nothing does.
-    pub interrupt: Option<Interrupt>,
-    /// What is checked before each write.
-    pub fence: Option<Fence>,
-    /// What was begun to be read before it was known what is desired.
-    pub early: Option<&'h EarlyReads>,
-    /// What is known to be in the `ApplySet`, besides what its parent says.
-    pub contents: Option<&'h ApplySetContents>,
     /// Whether the `ApplySet` ends: its parent is deleted when it has no members any more.
     pub ends: bool,
-    /// Receives the progress.
-    pub progress: &'h dyn ProgressReporter,
 }
 
 /// How far a dry run goes.

@@ -136,8 +136,8 @@ impl<'p> ApplySetParent<'p> {
         let uid = parent.map(|parent| uid_and_version(parent).0);
         let is_last = options.ends && gone.is_empty() && members == ApplySetContents::default();
         let ends = parent.filter(|_| is_last).map(uid_and_version);
-        let plan = options.plan_to_keep.is_some() || there.as_ref().is_some_and(|record| record.plan);
-        Self { options: options.clone(), there, then: ParentRecord { members, repo, plan }, moved, uid, ends }
+        let plan = options.server.plan_to_keep.is_some() || there.as_ref().is_some_and(|record| record.plan);
+        Self { options: *options, there, then: ParentRecord { members, repo, plan }, moved, uid, ends }
     }
 
     /// Records the old and the new members.

@@ -18,7 +18,10 @@ use super::lists::{ListBudget, ListRequest, list_objects, list_reduced};
 use super::path::ApiPath;
 use super::request::RepeatableRequest;
 use super::runtime::{for_each_cluster, join_result, limit_time};
-use super::{Access, ApplyOptions, ClusterProgress, DesiredState, DryRun, Error, ProgressReporter, target};
+use super::{
+    Access, ApplyOptions, ClusterProgress, DesiredState, DryRun, Error, ProgressReporter, ServerOptions,
+    target,
+};
 use federate_apiserver_model::ResourceKind;
 use federate_apiserver_model::managed_fields::read_fields;
 use federate_dialect::probe::Healthz;
@@ -129,22 +132,15 @@ async fn read_member(
             ..observe_cluster(client, &desired.cluster, options.now).await?
         });
     }
+    let server = ServerOptions::new(&NoProgress).with_dry_run(Some(DryRun::Client));
     let read_options = ApplyOptions {
+        server: &server,
         apply_set: options.set,
         repo: None,
         moved_from: None,
-        dry_run: Some(DryRun::Client),
-        plan_to_keep: None,
-        without_memory: false,
         asks_server: false,
         only_objects: false,
-        wait: None,
-        interrupt: None,
-        fence: None,
-        contents: None,
         ends: false,
-        early: None,
-        progress: &NoProgress,
     };
     let state = read_cluster_state(client, desired, &read_options, None, None).await?;
     found.scopes = state.kinds.custom_scopes();

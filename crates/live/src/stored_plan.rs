@@ -128,7 +128,7 @@ pub(super) async fn warn_if_unused(
     options: &ApplyOptions<'_>,
 ) -> Result<Option<String>, Error> {
     let set = options.apply_set;
-    if !options.without_memory || !is_kept_in(state) {
+    if !options.server.without_memory || !is_kept_in(state) {
         return Ok(None);
     }
     let index = client.request_optional(&RepeatableRequest::get(config_map_path(set, ""))).await?;

@@ -62,7 +62,7 @@ pub(super) async fn wait_until_healthy(
     let mut failed: BTreeMap<ObjectRef, String> = BTreeMap::new();
     let mut interrupted = false;
     while !open.is_empty() {
-        options.progress.report_progress(cluster, ClusterProgress::Waiting { open: open.len() });
+        options.server.progress.report_progress(cluster, ClusterProgress::Waiting { open: open.len() });
         // A kind is listed as long as anything of it is open.
         let open_kinds: BTreeSet<(&str, &str)> =
             open.keys().map(|object| (object.api_version.as_str(), object.kind.as_str())).collect();
@@ -92,7 +92,7 @@ pub(super) async fn wait_until_healthy(
                 }
             }
         }
-        interrupted = options.interrupt.as_ref().is_some_and(|is_interrupted| is_interrupted());
+        interrupted = options.server.interrupt.as_ref().is_some_and(|is_interrupted| is_interrupted());
         if Instant::now() >= end || !failed.is_empty() || interrupted {
             break;
         }

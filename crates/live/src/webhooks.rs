@@ -56,7 +56,7 @@ impl<'r> AdmissionWebhooks<'r> {
         let failed = FailedObjects::from_results(results.undone_objects(), self.decisions, |object| {
             self.find_live(object)
         });
-        let timeout = self.options.wait.unwrap_or(SERVICE_TIMEOUT);
+        let timeout = self.options.server.wait.unwrap_or(SERVICE_TIMEOUT);
         let mut open = Vec::new();
         for requests in all {
             let services = self.applied_body(&requests.object).map(needed_services).unwrap_or_default();

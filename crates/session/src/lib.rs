@@ -59,11 +59,13 @@ pub use commit::{CommitOutcome, CommitRequest, CommittedSession};
 pub use comparison::{RenderedState, RevisionComparison};
 pub use explanation::{NamedObject, NotFound};
 #[cfg(feature = "live")]
+pub use federate_live::ServerOptions;
+#[cfg(feature = "live")]
 pub use members::set_status;
 pub use outages::UnreachableClusters;
 pub use provenance::Provenance;
 #[cfg(feature = "live")]
-pub use reconciler::servers::{RunOutput, RunRecord, ServerOptions, Surveyed};
+pub use reconciler::servers::{RunOutput, RunRecord, Surveyed};
 pub use reconciler::{AwaitingObjects, Purpose, ReconcileOptions, Reconciler};
 pub use session::{Destination, Session, SessionOptions, UpdateScope};
 pub use source_proposals::SourceProposal;

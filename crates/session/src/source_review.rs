@@ -202,7 +202,7 @@ impl Session {
                 findings.push(duplicate.to_finding());
                 continue;
             }
-            harmless.entry(DuplicateCause::of_duplicate(duplicate)).or_default().push(duplicate);
+            harmless.entry(DuplicateCause::from_duplicate(duplicate)).or_default().push(duplicate);
         }
         findings.extend(harmless.into_iter().filter_map(|(cause, all)| warn_of_duplicates(cause, &all)));
         findings
@@ -550,7 +550,7 @@ enum DuplicateCause {
 }
 
 impl DuplicateCause {
-    fn of_duplicate(duplicate: &Duplicate) -> Self {
+    fn from_duplicate(duplicate: &Duplicate) -> Self {
         let mut places = std::iter::once(&*duplicate.origin.file).chain(duplicate.id.namespace.as_deref());
         let is_of_tool = places.any(|text| SELF_APPLYING_TOOLS.iter().any(|name| text.contains(name)));
         let other = duplicate.others.first().map_or("", |origin| &origin.file);

@@ -60,18 +60,22 @@ impl ServerAccess<'_> {
         early: Option<&EarlyReads>,
     ) -> Result<Actions, CommandError> {
         progress_line::stop_line();
+        let access = self.access.build_access(session);
+        if self.check_access {
+            return reconciler.check_access(&access).map_err(|error| CommandError::Failed(error.to_string()));
+        }
         let lines = progress::ProgressLines::new(self.quiet);
+        let plan = remember.map(|surveyed| surveyed.next_plan(session));
         let options = ServerOptions::new(&lines)
             .with_dry_run(self.dry_run.map(|dry_run| match dry_run {
                 DryRunMode::Client => federate_live::DryRun::Client,
                 DryRunMode::Server => federate_live::DryRun::Server,
             }))
             .with_wait(self.wait)
-            .with_plan_to_keep(remember)
+            .with_plan_to_keep(plan.as_ref())
             .with_without_memory(without_memory)
-            .with_check_access(self.check_access)
             .with_early(early);
-        let reconciled = reconciler.run_on_servers(&self.access.build_access(session), &options);
+        let reconciled = reconciler.run_on_servers(&access, &options);
         lines.clear_lines();
         reconciled.map_err(|error| CommandError::Failed(error.to_string()))
     }

@@ -1,16 +1,13 @@
 //! Reconciles member clusters through their API servers: one desired state per cluster, and the outcomes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use serde_json::Value;
 
 use federate_kubernetes::{ClusterName, ObjectRef};
 use federate_live::{
-    Access, ApplyOptions, ClusterHealth, DesiredState, DryRun, EarlyReads, Error, Fence, Interrupt,
-    ProgressReporter,
+    Access, ApplyOptions, ClusterHealth, DesiredState, DryRun, EarlyReads, Error, ServerOptions,
 };
-use federate_reconcile::apply_set::ApplySetContents;
 use federate_reconcile::{Actions, ApplySet, ObjectDecision, RepoRef};
 
 use super::{Purpose, Reconciled, Reconciler};
@@ -21,109 +18,11 @@ mod survey;
 
 pub use record::{RunOutput, RunRecord};
 pub use survey::Surveyed;
-use survey::next_plan;
 
 /// What a prediction for a cluster that cannot be read starts from, if a dump of it is known.
 const PREDICTED_FROM_DUMP: &str = "predicted from the dump, because the cluster could not be read";
 /// The same without a dump.
 const PREDICTED_FROM_NOTHING: &str = "predicted for an empty cluster, because the cluster could not be read";
-
-/// How API servers are reconciled.
-#[non_exhaustive]
-pub struct ServerOptions<'s> {
-    /// Where a dry run is decided; `None` to make writes.
-    pub dry_run: Option<DryRun>,
-    /// How long to wait until every object is healthy; `None` not to wait.
-    pub wait: Option<Duration>,
-    /// What ends the wait early; `None` if nothing does.
-    pub interrupt: Option<Interrupt>,
-    /// Whether the clusters keep the plan, and what they keep now.
-    pub plan_to_keep: Option<&'s Surveyed>,
-    /// Whether the plan was decided without the memory of an earlier run.
-    pub without_memory: bool,
-    /// Whether only permissions are checked.
-    pub check_access: bool,
-    /// What is checked before each write.
-    pub fence: Option<Fence>,
-    /// What [`Session::read_early`] has begun to read.
-    pub early: Option<&'s EarlyReads>,
-    /// What is known to be in the `ApplySet`, besides what its parent says.
-    pub contents: Option<&'s ApplySetContents>,
-    /// Receives the progress of each cluster.
-    pub progress: &'s dyn ProgressReporter,
-}
-
-impl<'s> ServerOptions<'s> {
-    /// A run that makes writes, waits for nothing, and leaves no plan in the clusters.
-    pub fn new(progress: &'s dyn ProgressReporter) -> Self {
-        Self {
-            dry_run: None,
-            wait: None,
-            interrupt: None,
-            plan_to_keep: None,
-            without_memory: false,
-            check_access: false,
-            fence: None,
-            early: None,
-            contents: None,
-            progress,
-        }
-    }
-
-    /// With another [`dry_run`](Self::dry_run).
-    #[must_use]
-    pub fn with_dry_run(self, dry_run: Option<DryRun>) -> Self {
-        Self { dry_run, ..self }
-    }
-
-    /// With another [`wait`](Self::wait).
-    #[must_use]
-    pub fn with_wait(self, wait: Option<Duration>) -> Self {
-        Self { wait, ..self }
-    }
-
-    /// With another [`interrupt`](Self::interrupt).
-    #[must_use]
-    pub fn with_interrupt(self, interrupt: Option<Interrupt>) -> Self {
-        Self { interrupt, ..self }
-    }
-
-    /// With another [`plan_to_keep`](Self::plan_to_keep).
-    #[must_use]
-    pub fn with_plan_to_keep(self, plan_to_keep: Option<&'s Surveyed>) -> Self {
-        Self { plan_to_keep, ..self }
-    }
-
-    /// With another [`without_memory`](Self::without_memory).
-    #[must_use]
-    pub fn with_without_memory(self, without_memory: bool) -> Self {
-        Self { without_memory, ..self }
-    }
-
-    /// With another [`check_access`](Self::check_access).
-    #[must_use]
-    pub fn with_check_access(self, check_access: bool) -> Self {
-        Self { check_access, ..self }
-    }
-
-    /// With another [`fence`](Self::fence).
-    #[must_use]
-    pub fn with_fence(self, fence: Option<Fence>) -> Self {
-        Self { fence, ..self }
-    }
-
-    /// With another [`early`](Self::early).
-    #[must_use]
-    pub fn with_early(self, early: Option<&'s EarlyReads>) -> Self {
-        Self { early, ..self }
-    }
-
-    /// With another [`contents`](Self::contents).
-    #[must_use]
-    pub fn with_contents(self, contents: Option<&'s ApplySetContents>) -> Self {
-        Self { contents, ..self }
-    }
-}
 
 impl Session {
     /// Begins to read the members of an `ApplySet` in the selected clusters, before the plan is made.
@@ -148,35 +47,24 @@ impl Reconciler<'_> {
     /// reached.
     pub fn run_on_servers(&self, access: &Access, options: &ServerOptions<'_>) -> Result<Actions, Error> {
         let desired_states = self.desired_states();
-        if options.check_access {
-            return self.check_access(access, &desired_states);
-        }
         // A local dry run predicts the server's answers. Drift does not, because a correction would get those
         // answers.
         let drift = matches!(self.options.purpose, Purpose::Drift { .. });
         let asks_server = drift || options.dry_run != Some(DryRun::Client);
         let context = self.build_decision_context(asks_server);
-        // Correcting drift does not deploy the commit.
+        // Correcting drift does not deploy the commit, and decides no new plan.
         let repo =
             self.repo.clone().map(|repo| if drift { RepoRef { revision: None, ..repo } } else { repo });
-        let plan_to_keep = options.plan_to_keep.filter(|_| !drift);
-        let plan_to_keep = plan_to_keep.map(|surveyed| next_plan(self.session, surveyed.newest.as_ref()));
+        let server = options.clone();
+        let server = if drift { server.with_plan_to_keep(None) } else { server };
         let apply_options = ApplyOptions {
+            server: &server,
             apply_set: context.settings.apply_set,
             repo: repo.as_ref(),
             moved_from: self.moved_from.as_ref(),
-            dry_run: options.dry_run,
-            plan_to_keep: plan_to_keep.as_ref(),
-            without_memory: options.without_memory,
             asks_server,
             only_objects: self.options.only_objects.is_some(),
-            wait: options.wait,
-            interrupt: options.interrupt.clone(),
-            fence: options.fence.clone(),
-            early: options.early,
-            contents: options.contents,
             ends: matches!(self.options.purpose, Purpose::Remove),
-            progress: options.progress,
         };
         let mut all = Reconciled { predicted: !asks_server, ..Reconciled::default() };
         let mut unread = BTreeSet::new();
@@ -225,12 +113,17 @@ impl Reconciler<'_> {
         all.actions.sort_by(|a, b| (&a.cluster, &a.object).cmp(&(&b.cluster, &b.object)));
     }
 
-    /// The missing permissions, as the error of each cluster.
-    fn check_access(&self, access: &Access, desired_states: &[DesiredState<'_>]) -> Result<Actions, Error> {
+    /// The missing permissions, as the error of each cluster. Nothing else is asked.
+    ///
+    /// # Errors
+    ///
+    /// What keeps every cluster from being reached.
+    pub fn check_access(&self, access: &Access) -> Result<Actions, Error> {
         let mut all = Reconciled::default();
-        let missing = federate_live::check_access(access, desired_states, self.options.apply_set, &|kind| {
-            self.options.prune.as_ref().is_some_and(|prune| prune.prunes_kind(kind))
-        })?;
+        let missing =
+            federate_live::check_access(access, &self.desired_states(), self.options.apply_set, &|kind| {
+                self.options.prune.as_ref().is_some_and(|prune| prune.prunes_kind(kind))
+            })?;
         for missing in missing {
             let error = match missing.rights {
                 Ok(rights) if rights.is_empty() => None,

@@ -92,6 +92,11 @@ impl Session {
 }
 
 impl Surveyed {
+    /// The plan of a session as clusters are to remember it, after the newest that they remember.
+    pub fn next_plan(&self, session: &Session) -> RememberedPlan {
+        RememberedPlan::followed_by(self.newest.as_ref(), previous::write_plan(session.plan()).into_bytes())
+    }
+
     /// The newest plan that a cluster remembers; or why no plan of several can be read, so that deciding without one
     /// could move what runs.
     pub fn newest_plan(&self) -> Result<Option<Plan>, String> {
@@ -104,9 +109,4 @@ impl Surveyed {
             },
         }
     }
-}
-
-/// The plan of a session as clusters remember it, after the newest that they remember.
-pub(super) fn next_plan(session: &Session, newest: Option<&RememberedPlan>) -> RememberedPlan {
-    RememberedPlan::followed_by(newest, previous::write_plan(session.plan()).into_bytes())
 }
