@@ -301,7 +301,7 @@ impl ComparedSides {
             None => later.source(),
         };
         let memory = args.read_memory(None)?;
-        let [earlier, later] = args.selection().of_sides(&args.repo, [earlier, later.source()])?;
+        let [earlier, later] = args.selection().select_sides(&args.repo, [earlier, later.source()])?;
         let from = args.open_session_for_releases(earlier, memory, releases[0])?;
         // Two releases that decide from scratch have no memory.
         let forgets = args.fresh && base.is_none();

@@ -54,7 +54,7 @@ impl SelectionArgs {
 
     /// What of the two sides of a comparison is read. A path that only one side has is empty on the other, but one of them
     /// must have it.
-    pub(super) fn of_sides<'s>(
+    pub(super) fn select_sides<'s>(
         &self,
         repo: &Path,
         sources: [&'s dyn Source; 2],

@@ -79,7 +79,7 @@ enum Place {
 }
 
 impl Place {
-    fn of_field(self, key: &str) -> Self {
+    fn for_field(self, key: &str) -> Self {
         match (self, key) {
             (Self::Object, "metadata") => Self::Metadata,
             (Self::Metadata, "managedFields") => Self::Managers,
@@ -88,7 +88,7 @@ impl Place {
         }
     }
 
-    fn of_item(self) -> Self {
+    fn for_item(self) -> Self {
         if matches!(self, Self::Managers) { Self::Manager } else { Self::Elsewhere }
     }
 }
@@ -137,7 +137,7 @@ impl<'de> Visitor<'de> for Place {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut all = Vec::new();
-        while let Some(item) = items.next_element_seed(self.of_item())? {
+        while let Some(item) = items.next_element_seed(self.for_item())? {
             all.push(item);
         }
         all.shrink_to_fit();
@@ -147,7 +147,7 @@ impl<'de> Visitor<'de> for Place {
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
         let mut all: Vec<(String, Value)> = Vec::new();
         while let Some(key) = fields.next_key::<String>()? {
-            let value = fields.next_value_seed(self.of_field(&key))?;
+            let value = fields.next_value_seed(self.for_field(&key))?;
             all.push((key, value));
         }
         // The type of the object is added where the list leaves it out.

@@ -53,7 +53,7 @@ pub(crate) fn key_of(job: &BuildJob) -> (Tool, &str, Vec<String>) {
             std::iter::once(own.to_owned()).chain(chart.values.iter().cloned()).collect()
         }
     };
-    (Tool::of_job(job), job.path(), values)
+    (Tool::from_job(job), job.path(), values)
 }
 
 impl BuildInputs {

@@ -58,7 +58,7 @@ impl ProgramBuilder {
         inputs: &Result<Arc<BuildInputs>, BuildError>,
     ) -> Result<BuildOutput, BuildError> {
         let inputs = inputs.as_ref().map_err(Clone::clone)?;
-        let tool = Tool::of_job(job);
+        let tool = Tool::from_job(job);
         let program = self.find_program(tool)?;
         let key = program.compute_key(job, inputs);
         let built = if let Some(built) = self.cache.get(&key) {

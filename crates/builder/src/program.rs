@@ -23,7 +23,7 @@ pub enum Tool {
 }
 
 impl Tool {
-    pub(crate) fn of_job(job: &BuildJob) -> Self {
+    pub(crate) fn from_job(job: &BuildJob) -> Self {
         match job {
             BuildJob::Kustomization(_) => Self::Kustomize,
             BuildJob::Chart(_) => Self::Helm,

@@ -24,15 +24,15 @@ const PLACES: [&str; 4] = [
 pub(super) fn too_large(repo: &Repo) -> Vec<Finding> {
     let templates = repo.templates.par_iter().flat_map_iter(|template| {
         let bodies = template.per_cluster.iter().flat_map(|bodies| bodies.values());
-        let first = std::iter::once(&template.object).chain(bodies.map(AsRef::as_ref)).find_map(of_object);
+        let first = std::iter::once(&template.object).chain(bodies.map(AsRef::as_ref)).find_map(check_object);
         first.into_iter()
     });
     let mut found: Vec<Finding> = templates.collect();
-    found.par_extend(repo.claimed.par_iter().filter_map(|claimed| of_object(&claimed.object)));
+    found.par_extend(repo.claimed.par_iter().filter_map(|claimed| check_object(&claimed.object)));
     found
 }
 
-fn of_object(object: &Object) -> Option<Finding> {
+fn check_object(object: &Object) -> Option<Finding> {
     PLACES.into_iter().find_map(|place| {
         let annotations = object.body.pointer(place).and_then(Value::as_object)?;
         let size: usize = annotations.iter().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();

@@ -51,7 +51,7 @@ fn unserved_version(object: &Object, releases: &ClusterReleases<'_>) -> Option<F
 /// The finding about a custom resource in a version that its CRD does not serve.
 fn undefined_version(kinds: &RepoKinds, object: &Object) -> Option<Finding> {
     let (group, version) = object.id.api_version.split_once('/')?;
-    let known = kinds.of_group(group);
+    let known = kinds.find_kinds(group);
     let versions: Vec<&str> =
         known.iter().filter(|(kind, _)| *kind == object.id.kind).map(|(_, v)| *v).collect();
     if versions.is_empty() || versions.contains(&version) {

@@ -61,7 +61,7 @@ pub(super) fn find_unserved(
         return Vec::new();
     }
     let now = releases
-        .find_problems(kinds, &rendered.body, || releases.of_clusters(clusters.iter().map(AsRef::as_ref)));
+        .find_problems(kinds, &rendered.body, || releases.group_clusters(clusters.iter().map(AsRef::as_ref)));
     let template = repo.find_template(object).map(|template| &template.object.body);
     let new = now
         .into_iter()

@@ -59,13 +59,13 @@ impl<'e> ClusterReleases<'e> {
     pub(super) fn for_object(&self, object: &ObjectRef) -> Vec<ReleaseClusters<'e>> {
         let row = self.plan.placements.binary_search_by(|row| row.object.cmp(object)).ok();
         let placed = row.and_then(|row| self.plan.placements.get(row)).filter(|_| !self.reported.is_empty());
-        self.of_clusters(
+        self.group_clusters(
             placed.into_iter().flat_map(|row| row.clusters.iter()).map(|placed| placed.name.as_ref()),
         )
     }
 
     /// The releases of these clusters, oldest first.
-    pub(super) fn of_clusters(&self, clusters: impl Iterator<Item = &'e str>) -> Vec<ReleaseClusters<'e>> {
+    pub(super) fn group_clusters(&self, clusters: impl Iterator<Item = &'e str>) -> Vec<ReleaseClusters<'e>> {
         let mut by_release: BTreeMap<Option<Minor>, Vec<&str>> = BTreeMap::new();
         if self.given.is_none() {
             for cluster in clusters.take_while(|_| !work::is_exceeded()) {

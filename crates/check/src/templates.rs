@@ -104,7 +104,7 @@ impl RepoKinds {
     }
 
     /// The kinds of an API group that the repo defines, with their versions.
-    pub(super) fn of_group(&self, group: &str) -> Vec<(&str, &str)> {
+    pub(super) fn find_kinds(&self, group: &str) -> Vec<(&str, &str)> {
         let own = self.0.values().flat_map(BTreeMap::values).filter(|kind| kind.group == group);
         own.map(|kind| (kind.kind.as_str(), kind.version.as_str())).collect()
     }

@@ -149,7 +149,7 @@ impl RenderingChanges {
     /// The changes of a plan whose rows differ from those of `from` only where `rows` has an earlier and a later one.
     /// Objects may share rows; the objects in the rows are not read. Manifests are not compared. `replicas` is the
     /// number of all replicas of `from`.
-    pub fn of_rows(
+    pub fn from_rows(
         from: &RenderingSide<'_>,
         replicas: i64,
         clusters: &[Cluster],

@@ -75,23 +75,26 @@ const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 
 /// All fields that are owned by definition.
 pub const CONTROLLED_FIELDS: &[ControlledField] = &[
-    of_every_kind(&["metadata", "uid"], "the API server gives each object its identity"),
-    of_every_kind(&["metadata", "resourceVersion"], "the API server counts versions"),
-    of_every_kind(&["metadata", "generation"], "the API server counts changes of the specification"),
-    of_every_kind(&["metadata", "creationTimestamp"], "the API server notes the time of the creation"),
-    of_every_kind(&["metadata", "deletionTimestamp"], "only a request to delete the object sets it"),
-    of_every_kind(&["metadata", "deletionGracePeriodSeconds"], "only a request to delete the object sets it"),
-    of_every_kind(&["metadata", "managedFields"], "the API server notes who owns which field"),
-    of_every_kind(
+    for_every_kind(&["metadata", "uid"], "the API server gives each object its identity"),
+    for_every_kind(&["metadata", "resourceVersion"], "the API server counts versions"),
+    for_every_kind(&["metadata", "generation"], "the API server counts changes of the specification"),
+    for_every_kind(&["metadata", "creationTimestamp"], "the API server notes the time of the creation"),
+    for_every_kind(&["metadata", "deletionTimestamp"], "only a request to delete the object sets it"),
+    for_every_kind(
+        &["metadata", "deletionGracePeriodSeconds"],
+        "only a request to delete the object sets it",
+    ),
+    for_every_kind(&["metadata", "managedFields"], "the API server notes who owns which field"),
+    for_every_kind(
         &["metadata", "selfLink"],
         "API servers filled it in before Kubernetes 1.20, and ignore it now",
     ),
-    of_one_kind(
+    for_one_kind(
         ("apps", "Deployment"),
         &["metadata", "annotations", "deployment.kubernetes.io/revision"],
         "the Deployment controller numbers its revisions",
     ),
-    of_one_kind(
+    for_one_kind(
         ("apps", "DaemonSet"),
         &["metadata", "annotations", "deprecated.daemonset.template.generation"],
         "the API server counts changes of the pod template",
@@ -120,11 +123,11 @@ pub const CONTROLLED_FIELDS: &[ControlledField] = &[
     },
 ];
 
-const fn of_every_kind(path: &'static [&'static str], reason: &'static str) -> ControlledField {
+const fn for_every_kind(path: &'static [&'static str], reason: &'static str) -> ControlledField {
     ControlledField { kind: None, path, when: FieldCondition::Always, reason }
 }
 
-const fn of_one_kind(
+const fn for_one_kind(
     kind: (&'static str, &'static str),
     path: &'static [&'static str],
     reason: &'static str,

@@ -63,7 +63,7 @@ pub struct ClusterDeletions {
 
 impl ClusterDeletions {
     /// The entry of a cluster, which is made where it is missing.
-    fn of_cluster<'m, 'c>(entries: &'m mut BTreeMap<&'c str, Self>, cluster: &'c str) -> &'m mut Self {
+    fn find_or_insert<'m, 'c>(entries: &'m mut BTreeMap<&'c str, Self>, cluster: &'c str) -> &'m mut Self {
         entries.entry(cluster).or_insert_with(|| Self {
             cluster: cluster.to_owned(),
             deleted: Vec::new(),
@@ -103,7 +103,7 @@ impl Deletions {
         let after: BTreeSet<_> = placed_objects(later).collect();
         let mut clusters: BTreeMap<&str, ClusterDeletions> = BTreeMap::new();
         for placed in &before {
-            let entry = ClusterDeletions::of_cluster(&mut clusters, placed.cluster);
+            let entry = ClusterDeletions::find_or_insert(&mut clusters, placed.cluster);
             entry.before += 1;
             if !after.contains(placed) {
                 entry.deleted.push(placed.to_string());
@@ -111,7 +111,7 @@ impl Deletions {
         }
         // Clusters that only the later plan has count, too: what moves there is still rendered.
         for placed in &after {
-            ClusterDeletions::of_cluster(&mut clusters, placed.cluster).after += 1;
+            ClusterDeletions::find_or_insert(&mut clusters, placed.cluster).after += 1;
         }
         clusters.into_values().collect()
     }

@@ -37,12 +37,12 @@ pub(super) fn find_lookalike(dialects: Dialects, object: &Object) -> Option<Find
         Some(known) if known.find_scope(kind).is_some() || dialects.is_own_domain(group) => {
             Some(unknown_group(known, object))
         }
-        _ => dialects.is_own_domain(group).then(|| of_kind(object, &groups)),
+        _ => dialects.is_own_domain(group).then(|| report_kind(object, &groups)),
     }
 }
 
 /// The finding about a group that belongs to a control plane and that it does not serve.
-fn of_kind(object: &Object, groups: &[&GroupKinds]) -> Finding {
+fn report_kind(object: &Object, groups: &[&GroupKinds]) -> Finding {
     let group = object.id.group();
     let message = format!("{}: no control plane serves the API group `{group}`", object.id);
     let help = match groups.iter().find(|known| known.find_scope(&object.id.kind).is_some()) {

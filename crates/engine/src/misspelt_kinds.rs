@@ -65,7 +65,7 @@ pub fn find_misspelt(defined: &DefinedKinds, object: &Object) -> Option<Finding>
             let message = format!("Kubernetes has no API group `{group}`");
             near.then(|| misspelt_version("unknown-group", object, message, &right))
         }
-        (None, None) => of_crd(defined, object).or_else(|| of_other_group(defined, object)),
+        (None, None) => report_crd(defined, object).or_else(|| report_other_group(defined, object)),
     }
 }
 
@@ -75,7 +75,7 @@ fn misspelt_version(code: &'static str, object: &Object, message: String, right:
 }
 
 /// The finding about a kind that is nearly that of a CRD in the same group.
-fn of_crd(defined: &DefinedKinds, object: &Object) -> Option<Finding> {
+fn report_crd(defined: &DefinedKinds, object: &Object) -> Option<Finding> {
     let of_group = defined.0.iter().filter(|(group, _)| group == object.id.group());
     let known: Vec<&str> = of_group.map(|(_, kind)| kind.as_str()).collect();
     let near = find_similar(&object.id.kind, &known)?;
@@ -89,7 +89,7 @@ fn of_crd(defined: &DefinedKinds, object: &Object) -> Option<Finding> {
 }
 
 /// The finding about a group that is nearly the one in which a CRD defines the kind.
-fn of_other_group(defined: &DefinedKinds, object: &Object) -> Option<Finding> {
+fn report_other_group(defined: &DefinedKinds, object: &Object) -> Option<Finding> {
     let of_kind = defined.0.iter().filter(|(_, kind)| *kind == object.id.kind);
     let groups: Vec<&str> = of_kind.map(|(group, _)| group.as_str()).collect();
     let near = find_nearest(object.id.group(), &groups)?;

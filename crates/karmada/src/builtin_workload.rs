@@ -56,9 +56,10 @@ fn interpret_known_kind(object: &Object, behaviour: &KarmadaBehaviour) -> Result
             let replicas = read_count(object, "completions").map_or(parallelism, |c| c.min(parallelism));
             Workload { replicas, requirements: read_pod_template(object) }
         }
-        ("v1", "Pod") => {
-            Workload { replicas: 1, requirements: object.value_at(&["spec"]).and_then(Requirements::of_pod) }
-        }
+        ("v1", "Pod") => Workload {
+            replicas: 1,
+            requirements: object.value_at(&["spec"]).and_then(Requirements::from_pod),
+        },
         _ => return Ok(thirdparty::interpret_thirdparty(object, behaviour)?.unwrap_or_default()),
     })
 }
@@ -68,5 +69,5 @@ fn read_count(object: &Object, field: &str) -> Option<i64> {
 }
 
 fn read_pod_template(object: &Object) -> Option<Requirements> {
-    Requirements::of_pod(object.value_at(&["spec", "template", "spec"])?)
+    Requirements::from_pod(object.value_at(&["spec", "template", "spec"])?)
 }

@@ -65,7 +65,7 @@ pub struct InterpreterFailure {
 
 impl InterpreterFailure {
     /// The failure of a built-in interpreter, about which nothing can be done but change the object.
-    fn of_built_in(object: &Object, rule: CustomizationRule, failure: &BuiltInFailure) -> Self {
+    fn from_built_in(object: &Object, rule: CustomizationRule, failure: &BuiltInFailure) -> Self {
         let message = format!("`{}` of Karmada's interpreter fails: {}", rule.function_name(), failure.why);
         let place = Box::new(Finding::error("interpreter-failed", object, ""));
         Self { category: failure.category, message, customization: place }
@@ -150,9 +150,9 @@ impl<'a> Interpreter<'a> {
     /// The replicas of a template, and what each one requests.
     pub(super) fn interpret_workload(&self, template: &Object) -> Result<Workload, InterpreterFailure> {
         let workload = match self.interpret_replicas(template) {
-            Some(replicas) => Workload::of_answer(&replicas?),
+            Some(replicas) => Workload::from_answer(&replicas?),
             None => builtin_workload::interpret_workload(template, &self.behaviour).map_err(|failure| {
-                InterpreterFailure::of_built_in(template, CustomizationRule::Replicas, &failure)
+                InterpreterFailure::from_built_in(template, CustomizationRule::Replicas, &failure)
             })?,
         };
         Ok(workload.normalize_replicas(self.behaviour.zero_replicas))
@@ -168,7 +168,7 @@ impl<'a> Interpreter<'a> {
                 Ok(references?.iter().filter_map(DependentObjectReference::from_json).collect())
             }
             None => dependencies::find_dependencies(template, &self.behaviour).map_err(|failure| {
-                InterpreterFailure::of_built_in(template, CustomizationRule::Dependencies, &failure)
+                InterpreterFailure::from_built_in(template, CustomizationRule::Dependencies, &failure)
             }),
         }
     }
@@ -206,7 +206,7 @@ impl<'a> Interpreter<'a> {
         };
         scripted.or_else(|| {
             let answer = builtin::answer_operation(rule, object, input, &self.behaviour)?;
-            Some(answer.map_err(|failure| InterpreterFailure::of_built_in(object, rule, &failure)))
+            Some(answer.map_err(|failure| InterpreterFailure::from_built_in(object, rule, &failure)))
         })
     }
 }

@@ -194,7 +194,7 @@ pub(super) fn is_preserved(plane: &KarmadaPlanner<'_>, placement: &Placement) ->
     if plane.behaviour.conflict_resolution == ConflictResolution::OneReferrer
         && let Some(last) = placement.required_by.last()
     {
-        return of_referrer(plane, last).is_some_and(preserves_resources);
+        return find_referrer_spec(plane, last).is_some_and(preserves_resources);
     }
     has_setting(plane, placement, preserves_resources)
 }
@@ -216,11 +216,14 @@ fn has_setting(
         ConflictResolution::AnyReferrer => placement.required_by.as_slice(),
         ConflictResolution::OneReferrer => placement.required_by.last().map_or(&[][..], std::slice::from_ref),
     };
-    referrers.iter().any(|referrer| of_referrer(plane, referrer).is_some_and(&what))
+    referrers.iter().any(|referrer| find_referrer_spec(plane, referrer).is_some_and(&what))
 }
 
 /// The spec of a referrer's policy.
-fn of_referrer<'p>(plane: &'p KarmadaPlanner<'_>, referrer: &ObjectRef) -> Option<&'p PropagationSpec> {
+fn find_referrer_spec<'p>(
+    plane: &'p KarmadaPlanner<'_>,
+    referrer: &ObjectRef,
+) -> Option<&'p PropagationSpec> {
     let matches = plane.policies.find_matches(&plane.find_template(referrer)?.object);
     matches.first().map(|first| &first.policy.spec)
 }
@@ -229,7 +232,7 @@ fn of_referrer<'p>(plane: &'p KarmadaPlanner<'_>, referrer: &ObjectRef) -> Optio
 /// whether it is preserved. Here the last referrer by name decides.
 pub(super) fn is_random_resolution(plane: &KarmadaPlanner<'_>, placement: &Placement) -> bool {
     let mut all = placement.required_by.iter().map(|referrer| {
-        let spec = of_referrer(plane, referrer)?;
+        let spec = find_referrer_spec(plane, referrer)?;
         Some((&spec.conflict_resolution, spec.preserve_resources_on_deletion))
     });
     let first = all.next();

@@ -56,7 +56,7 @@ pub(super) fn interpret_thirdparty(
 fn read_pod(object: &Object) -> Result<Option<Requirements>, BuiltInFailure> {
     let template = object.value_at(&["spec", "template"]).filter(|template| template.is_object());
     let template = template.ok_or_else(|| BuiltInFailure::runtime_error("`spec.template` is missing"))?;
-    Ok(template.get("spec").and_then(Requirements::of_pod))
+    Ok(template.get("spec").and_then(Requirements::from_pod))
 }
 
 /// A number of replicas as scripts return it: cut to an integer.
@@ -87,7 +87,7 @@ fn ray_service(object: &Object) -> Workload {
     let groups = cluster.get("workerGroupSpecs").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let workers: i64 = groups.iter().filter_map(|g| g.get("replicas")?.as_i64()).sum();
     let head = object::value_at(cluster, &["headGroupSpec", "template", "spec"]);
-    let mut requirements = head.and_then(Requirements::of_pod);
+    let mut requirements = head.and_then(Requirements::from_pod);
     if let Some(Requirements { requests }) = &mut requirements {
         for worker in groups.iter().filter_map(|g| object::value_at(g, &["template", "spec"])) {
             for (name, amount) in pods::compute_requests(worker) {

@@ -22,10 +22,10 @@ pub(super) struct Workload {
 
 impl Workload {
     /// Reads a script's answer, `{"replicas": n, "requirements": {...}}`.
-    pub(super) fn of_answer(answer: &Value) -> Self {
+    pub(super) fn from_answer(answer: &Value) -> Self {
         let requirements = answer["requirements"].as_object().map(|requirements| {
             let requests = requirements.get("resourceRequest").and_then(Value::as_object);
-            requests.map(Requirements::of_amounts).unwrap_or_default()
+            requests.map(Requirements::from_amounts).unwrap_or_default()
         });
         Self { replicas: answer["replicas"].as_i64().unwrap_or(0), requirements }
     }
@@ -50,7 +50,7 @@ pub(super) struct Requirements {
 
 impl Requirements {
     /// Reads amounts by resource name.
-    pub(super) fn of_amounts(amounts: &Map<String, Value>) -> Self {
+    pub(super) fn from_amounts(amounts: &Map<String, Value>) -> Self {
         let amounts = amounts.iter().filter_map(|(name, amount)| {
             let amount = Quantity::from_json(amount).filter(|amount| amount.value() > 0)?;
             Some((name.clone(), amount))
@@ -71,7 +71,7 @@ impl Requirements {
     }
 
     /// Reads a pod spec; `None` without requests and node claims.
-    pub(super) fn of_pod(spec: &Value) -> Option<Self> {
+    pub(super) fn from_pod(spec: &Value) -> Option<Self> {
         let requests = pods::compute_requests(spec);
         (pods::claims_nodes(spec) || !requests.is_empty()).then_some(Self { requests })
     }

@@ -282,8 +282,9 @@ fn select_whole_namespaces<'a>(
             continue;
         }
         selected.push(namespace);
-        let content =
-            hub.of_namespace(name).filter(|one| propagation::is_selected_with_namespace(hub, one.object()));
+        let content = hub
+            .objects_of_namespace(name)
+            .filter(|one| propagation::is_selected_with_namespace(hub, one.object()));
         selected.extend(content);
     }
     Ok(selected)

@@ -41,7 +41,7 @@ impl ArgumentSize {
     const TEXT: usize = 32;
 
     /// The size of all arguments of a call.
-    pub(crate) fn of_arguments(arguments: &[ScriptArgument<'_>]) -> Self {
+    pub(crate) fn from_arguments(arguments: &[ScriptArgument<'_>]) -> Self {
         let mut size = Self::default();
         for argument in arguments {
             if let ScriptArgument::Value(value) = argument {

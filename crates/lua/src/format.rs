@@ -94,14 +94,14 @@ fn plain_text(text: impl Into<Vec<u8>>) -> Text {
 fn format_value(arguments: &HostArguments<'_>, at: usize, spec: &Spec, verb: u8) -> Result<Text, String> {
     let given = arguments.get(at);
     if let Some(number) = as_number(given) {
-        return Ok(of_number(number, spec, verb));
+        return Ok(format_number_by(number, spec, verb));
     }
     if matches!(given, Value::String(_)) {
         let bytes = arguments.read_bytes(at)?;
         if verb != b's' || spec.width > 0 || spec.precision.is_some() {
             arguments.charge_each(bytes.len())?;
         }
-        return Ok(of_string(&bytes, spec, verb));
+        return Ok(format_bytes(&bytes, spec, verb));
     }
     let name = match given {
         Value::Boolean(truth) => truth.to_string(),
@@ -109,23 +109,23 @@ fn format_value(arguments: &HostArguments<'_>, at: usize, spec: &Spec, verb: u8)
         other => format!("{}: 0x0", type_name(other)),
     };
     Ok(match verb {
-        b's' | b'v' => of_string(name.as_bytes(), spec, b's'),
+        b's' | b'v' => format_bytes(name.as_bytes(), spec, b's'),
         b't' if matches!(given, Value::Boolean(_)) => plain_text(name),
-        b'q' => of_string(name.as_bytes(), spec, b'q'),
+        b'q' => format_bytes(name.as_bytes(), spec, b'q'),
         _ => plain_text(format!("%!{}(lua.{}={name})", char::from(verb), type_name(given))),
     })
 }
 
-fn of_number(number: f64, spec: &Spec, verb: u8) -> Text {
+fn format_number_by(number: f64, spec: &Spec, verb: u8) -> Text {
     match verb {
-        b's' | b'q' => of_string(numbers::format_number(number).as_bytes(), spec, verb),
+        b's' | b'q' => format_bytes(numbers::format_number(number).as_bytes(), spec, verb),
         b'd' | b'i' | b'c' | b'x' | b'X' | b'o' | b'b' | b'U' => {
-            of_integer(truncate_to_integer(number), spec, verb)
+            format_integer(truncate_to_integer(number), spec, verb)
         }
-        b'e' | b'E' | b'f' | b'F' | b'g' | b'G' => of_float(number, spec, verb),
+        b'e' | b'E' | b'f' | b'F' | b'g' | b'G' => format_float(number, spec, verb),
         b'v' => match numbers::to_integer(number) {
-            Some(integer) => of_integer(integer, spec, b'd'),
-            None => of_float(number, spec, b'g'),
+            Some(integer) => format_integer(integer, spec, b'd'),
+            None => format_float(number, spec, b'g'),
         },
         _ => match numbers::to_integer(number) {
             Some(integer) => plain_text(format!("%!{}(int64={integer})", char::from(verb))),
@@ -142,7 +142,7 @@ fn truncate_to_integer(number: f64) -> i64 {
     if fits { number as i64 } else { i64::MIN }
 }
 
-fn of_integer(number: i64, spec: &Spec, verb: u8) -> Text {
+fn format_integer(number: i64, spec: &Spec, verb: u8) -> Text {
     let size = number.unsigned_abs();
     let digits = match verb {
         b'x' if spec.sharp => format!("0x{size:x}"),
@@ -174,7 +174,7 @@ fn sign_prefix(negative: bool, spec: &Spec) -> &'static str {
     }
 }
 
-fn of_float(number: f64, spec: &Spec, verb: u8) -> Text {
+fn format_float(number: f64, spec: &Spec, verb: u8) -> Text {
     if !number.is_finite() {
         let text = numbers::format_shortest(number);
         return plain_text(text);
@@ -217,7 +217,7 @@ fn trim_zeros(digits: &str) -> &str {
     if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
 }
 
-fn of_string(bytes: &[u8], spec: &Spec, verb: u8) -> Text {
+fn format_bytes(bytes: &[u8], spec: &Spec, verb: u8) -> Text {
     match verb {
         b's' | b'v' => {
             let text = String::from_utf8_lossy(bytes);

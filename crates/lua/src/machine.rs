@@ -123,7 +123,7 @@ impl LuaState {
         call: &ScriptCall<'_>,
     ) -> Result<Vec<ScriptAnswer>, ScriptFailure> {
         let CompiledScript { chunk, numeral } = self.compile_script(call.script)?;
-        let size = ArgumentSize::of_arguments(call.arguments);
+        let size = ArgumentSize::from_arguments(call.arguments);
         self.budget.begin_run(size.longest, size.numeral.max(numeral), call.now);
         self.budget.record_memory_before(self.lua.used_memory());
         let called = self.run_chunk(&chunk, call, size);

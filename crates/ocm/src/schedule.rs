@@ -282,7 +282,7 @@ pub(crate) fn evaluate(
     }
     let misconfigured =
         |plugin, message: &str| failed(Failure::Misconfigured { plugin, message: message.to_owned() });
-    let own = score::Usage::of_placement(hub, decisions.of(&subject.key));
+    let own = score::Usage::from_placement(hub, decisions.of(&subject.key));
     let mut rejected = subject.filtered.clone();
     if rejected.iter().any(Option::is_none) {
         match &subject.predicates {

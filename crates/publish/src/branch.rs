@@ -109,7 +109,7 @@ pub enum Error {
     /// The names of two branches exclude each other.
     #[error(
         "git cannot store branch `{branch}` together with branch `{other}`{}, because one name is a folder of the other: \
-         choose another name, or delete `{other}`{}", of_remote(.remote.as_deref()), format_delete_command(.remote.as_deref(), .other)
+         choose another name, or delete `{other}`{}", describe_remote(.remote.as_deref()), format_delete_command(.remote.as_deref(), .other)
     )]
     Excluded {
         /// The branch.
@@ -147,7 +147,7 @@ pub enum Error {
     Io(#[from] std::io::Error),
 }
 
-fn of_remote(remote: Option<&str>) -> String {
+fn describe_remote(remote: Option<&str>) -> String {
     remote.map_or_else(String::new, |remote| format!(" of {remote}"))
 }
 

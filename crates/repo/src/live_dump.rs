@@ -36,7 +36,7 @@ pub fn objects_of(files: &[SourceFile], claims: &dyn Claims) -> (Vec<Object>, Ve
         all.extend(read.objects);
         findings.extend(read.findings);
     }
-    let scopes = Scopes::of_dump(all.iter());
+    let scopes = Scopes::from_dump(all.iter());
     for object in &mut all {
         scopes.normalize_namespace(object, claims);
     }
@@ -50,7 +50,7 @@ fn parse_dump_file(file: &SourceFile, name: &str) -> documents::FileContents {
 }
 
 fn apply_scopes(mut objects: Vec<Object>) -> Vec<Object> {
-    let scopes = Scopes::of_dump(objects.iter());
+    let scopes = Scopes::from_dump(objects.iter());
     for object in &mut objects {
         scopes.normalize_namespace(object, &|_: &str, _: &str| None);
     }

@@ -57,7 +57,7 @@ impl Scopes {
     }
 
     /// Reads the definitions in the objects of a dump.
-    pub(crate) fn of_dump<'o>(objects: impl Iterator<Item = &'o Object>) -> Self {
+    pub(crate) fn from_dump<'o>(objects: impl Iterator<Item = &'o Object>) -> Self {
         Self { defined: read_defined_scopes(objects), dumped: true, ..Self::default() }
     }
 
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_dump_has_the_namespace_of_every_namespaced_object() {
-        let scopes = Scopes::of_dump([].iter());
+        let scopes = Scopes::from_dump([].iter());
         assert_eq!(scoped(&scopes, object("x.io/v1", "Widget", None, "n")), (None, None));
     }
 }

@@ -69,13 +69,13 @@ impl<'s> TracedSource<'s> {
 impl Source for TracedSource<'_> {
     fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, SourceError> {
         let answer = self.source.list_folder(folder);
-        self.record_read(Read::Folder(folder.to_owned()), of_folder(&answer));
+        self.record_read(Read::Folder(folder.to_owned()), digest_folder(&answer));
         answer
     }
 
     fn read_file(&self, path: &str) -> Result<Vec<u8>, SourceError> {
         let answer = self.source.read_file(path);
-        self.record_read(Read::File(path.to_owned()), of_file(&answer));
+        self.record_read(Read::File(path.to_owned()), digest_file(&answer));
         answer
     }
 }
@@ -84,8 +84,8 @@ impl SourceTrace {
     /// Whether a source gives the same answers.
     pub fn is_same(&self, source: &dyn Source) -> bool {
         let answers = self.reads.par_iter().map(|read| match read {
-            Read::Folder(folder) => of_folder(&source.list_folder(folder)),
-            Read::File(path) => of_file(&source.read_file(path)),
+            Read::Folder(folder) => digest_folder(&source.list_folder(folder)),
+            Read::File(path) => digest_file(&source.read_file(path)),
         });
         let answers: Vec<Digest> = answers.collect();
         compute_digest(answers.iter()) == self.digest
@@ -98,7 +98,7 @@ fn compute_digest<'d>(answers: impl Iterator<Item = &'d Digest>) -> String {
     sha.finalize().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-fn of_folder(answer: &Result<Vec<TreeEntry>, SourceError>) -> Digest {
+fn digest_folder(answer: &Result<Vec<TreeEntry>, SourceError>) -> Digest {
     let reason = answer.as_ref().err().map(ToString::to_string);
     let entries = answer.iter().flatten().map(|entry| to_tagged_parts(&entry.name, &entry.kind));
     let mut parts: Vec<(u8, &str, &str)> =
@@ -115,7 +115,7 @@ fn of_folder(answer: &Result<Vec<TreeEntry>, SourceError>) -> Digest {
     sha.finalize().into()
 }
 
-fn of_file(answer: &Result<Vec<u8>, SourceError>) -> Digest {
+fn digest_file(answer: &Result<Vec<u8>, SourceError>) -> Digest {
     match answer {
         Ok(bytes) => Sha256::new().chain_update(b"b").chain_update(bytes),
         Err(why) => Sha256::new().chain_update(b"!").chain_update(why.to_string()),

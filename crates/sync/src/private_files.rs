@@ -28,7 +28,7 @@ pub struct PrivateFile {
 impl PrivateFile {
     /// Writes a file. It is closed, because a program that is open for writing cannot be run.
     pub(crate) fn new(contents: &[u8]) -> io::Result<Self> {
-        let folder = Folder::of_process()?;
+        let folder = Folder::create_for_process()?;
         let mut file = tempfile::NamedTempFile::new_in(&folder.path)?;
         file.write_all(contents)?;
         file.flush()?;
@@ -50,7 +50,7 @@ struct Folder {
 
 impl Folder {
     /// The folder of this process; a new one if no file is in use.
-    fn of_process() -> io::Result<Arc<Self>> {
+    fn create_for_process() -> io::Result<Arc<Self>> {
         static FOLDER: Mutex<Weak<Folder>> = Mutex::new(Weak::new());
         let mut kept = FOLDER.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(folder) = kept.upgrade() {

@@ -65,7 +65,7 @@ impl RowRequests {
     }
 
     /// The request of a row.
-    pub(super) fn of_key(&self, key: &RowKey) -> Option<&PodRequest> {
+    pub(super) fn find_request(&self, key: &RowKey) -> Option<&PodRequest> {
         self.request_number(key).and_then(|number| self.distinct.get(number))
     }
 

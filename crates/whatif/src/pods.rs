@@ -168,7 +168,7 @@ fn collect_entries<'t>(
     let mut all: BTreeMap<ClusterName, Vec<Entry<'t>>> = BTreeMap::new();
     for key in keys {
         let Some(object) = baseline.find_object(&key) else { continue };
-        let request = baseline.row_requests().of_key(&key);
+        let request = baseline.row_requests().find_request(&key);
         let request = request.map_or_else(|| Cow::Owned(baseline.object_requests(object)), Cow::Borrowed);
         let ran = by_cluster(baseline.find_row(&key), &baseline.object_replicas(&key));
         let desired = by_cluster(after.plan.find_row(baseline, &key), &after.object_replicas(baseline, &key));

@@ -425,7 +425,7 @@ impl Timeline<'_> {
         rows.sort_by_key(|versions| versions.object);
         let unmatched = running.unmatched.as_deref().unwrap_or(&baseline.plan.unmatched);
         let from = RenderingSide { clusters: baseline.clusters, plan: baseline.plan, manifests: &[] };
-        RenderingChanges::of_rows(&from, baseline.total_replicas(), &world.clusters, &rows, unmatched)
+        RenderingChanges::from_rows(&from, baseline.total_replicas(), &world.clusters, &rows, unmatched)
     }
 
     /// The replicas that are lost and regained, sorted by object.

@@ -13,7 +13,7 @@ impl AccessArgs {
     }
 
     /// How the hub is reached.
-    pub(super) fn of_hub(&self) -> Access {
+    pub(super) fn build_hub_access(&self) -> Access {
         Access { kubeconfig: self.kubeconfig.clone(), timeout: self.timeout, ..Access::default() }
     }
 
@@ -35,6 +35,6 @@ impl AccessArgs {
 
     /// The connection details of the flags alone.
     pub(super) fn without_repo(&self) -> Access {
-        Access { user: self.user.clone(), groups: self.groups.clone(), ..self.of_hub() }
+        Access { user: self.user.clone(), groups: self.groups.clone(), ..self.build_hub_access() }
     }
 }

@@ -24,7 +24,7 @@ impl SnapshotCommand {
         if let Some(context) = self.access.hub_context() {
             let kinds: Vec<HubKinds> =
                 DIALECTS.iter().flat_map(|d| d.hub().hub_kinds().iter().copied()).collect();
-            let objects = read_hub(&self.access.of_hub(), context, &kinds);
+            let objects = read_hub(&self.access.build_hub_access(), context, &kinds);
             let objects =
                 objects.map_err(|error| CommandError::Failed(format!("the hub (`{context}`): {error}")))?;
             captured.objects.extend(objects);

@@ -55,8 +55,8 @@ pub fn find_causes(
     }
     let attribution = Attribution::new(&edits, &changes.placements, [from, to]);
     let of_placements: Vec<BTreeSet<usize>> =
-        changes.placements.iter().map(|change| attribution.of_placement(&change.object)).collect();
-    let of_objects: Vec<BTreeSet<usize>> = attribution.of_objects(&changes.objects, [from, to]);
+        changes.placements.iter().map(|change| attribution.explain_placement(&change.object)).collect();
+    let of_objects: Vec<BTreeSet<usize>> = attribution.explain_objects(&changes.objects, [from, to]);
     let mut caused = CausedChanges { edits, sources, of_placements, of_objects };
     caused.relate_sources(changes);
     caused.count_effects(changes);
@@ -417,17 +417,17 @@ impl<'a> Attribution<'a> {
     }
 
     /// The edits that cause the change of a placement.
-    fn of_placement(&self, object: &'a ObjectRef) -> BTreeSet<usize> {
+    fn explain_placement(&self, object: &'a ObjectRef) -> BTreeSet<usize> {
         let mut causes = BTreeSet::new();
         self.collect_causes(object, false, &mut HashSet::new(), &mut causes);
         if causes.is_empty() {
             causes.extend(self.template_of(object));
         }
         if causes.is_empty() {
-            causes.extend(self.of_roles(&[CauseRole::Cluster]));
+            causes.extend(self.find_roles(&[CauseRole::Cluster]));
         }
         if causes.is_empty() {
-            causes.extend(self.of_roles(&[CauseRole::Other, CauseRole::Configuration]));
+            causes.extend(self.find_roles(&[CauseRole::Other, CauseRole::Configuration]));
         }
         causes
     }
@@ -492,13 +492,13 @@ impl<'a> Attribution<'a> {
         edits
     }
 
-    fn of_roles(&self, roles: &[CauseRole]) -> impl Iterator<Item = usize> {
+    fn find_roles(&self, roles: &[CauseRole]) -> impl Iterator<Item = usize> {
         let numbered = self.edits.iter().enumerate();
         numbered.filter(|(_, edit)| roles.contains(&edit.role)).map(|(at, _)| at)
     }
 
     /// The edits that cause each change of manifests. Changes of one object are adjacent.
-    fn of_objects(
+    fn explain_objects(
         &self,
         changes: &'a [ObjectChange],
         sides: [&'a RevisionSide<'a>; 2],
@@ -517,7 +517,7 @@ impl<'a> Attribution<'a> {
         for changes in changes.chunk_by(|a, b| a.object == b.object) {
             let Some(object) = changes.first().map(|change| &change.object) else { continue };
             let placement = if self.placements.contains_key(object) {
-                self.of_placement(object)
+                self.explain_placement(object)
             } else {
                 Default::default()
             };
@@ -525,13 +525,13 @@ impl<'a> Attribution<'a> {
                 let of_object = of_object.get(object).map(Vec::as_slice).unwrap_or_default();
                 AppliedOverrides::new(of_object)
             });
-            causes.extend(changes.iter().map(|change| self.of_object(change, &placement, &overrides)));
+            causes.extend(changes.iter().map(|change| self.explain_object(change, &placement, &overrides)));
         }
         causes
     }
 
     /// The edits that cause a change of manifests. `placement` are those of the change of the object's placement.
-    fn of_object(
+    fn explain_object(
         &self,
         change: &'a ObjectChange,
         placement: &BTreeSet<usize>,
@@ -565,7 +565,7 @@ impl<'a> Attribution<'a> {
             causes.extend(placement);
         }
         if causes.is_empty() {
-            causes.extend(self.of_roles(&[CauseRole::Other, CauseRole::Configuration]));
+            causes.extend(self.find_roles(&[CauseRole::Other, CauseRole::Configuration]));
         }
         causes
     }

@@ -29,7 +29,7 @@ pub(super) type ListKey = (String, Option<String>);
 static BY_POSITION: ItemMatching = ItemMatching::Order;
 static BY_NAME: LazyLock<ItemMatching> =
     LazyLock::new(|| ItemMatching::Keys(vec![("name".to_owned(), None)]));
-static BUILTIN_LISTS: LazyLock<Lists> = LazyLock::new(Lists::of_builtins);
+static BUILTIN_LISTS: LazyLock<Lists> = LazyLock::new(Lists::from_builtins);
 
 /// The lists of the built-in kinds: by field, then by the field around it. `Order` is for lists that are replaced as
 /// a whole.
@@ -40,7 +40,7 @@ struct Lists {
 }
 
 impl Lists {
-    fn of_builtins() -> Self {
+    fn from_builtins() -> Self {
         let mut lists = Self::default();
         for kind in ResourceKind::all_builtins() {
             lists.visit_type(&kind.schema, "");
@@ -66,7 +66,7 @@ impl Lists {
     fn visit_fields(&mut self, structure: &Struct, around: &str) {
         for (name, field) in &structure.fields {
             if let Type::List { item, list_type } = field.ty.resolve_name() {
-                let matching = of_type(list_type, item);
+                let matching = match_items_of_type(list_type, item);
                 self.by_field.entry(name.clone()).or_default().insert(around.to_owned(), matching);
             }
             self.visit_type(&field.ty, name);
@@ -87,7 +87,7 @@ impl Lists {
     }
 }
 
-fn of_type(list: &ListType, item: &Type) -> ItemMatching {
+fn match_items_of_type(list: &ListType, item: &Type) -> ItemMatching {
     let fields = match item.resolve_name() {
         Type::Struct(structure) => Some(&structure.fields),
         _ => None,

@@ -25,7 +25,8 @@ fn script_failed(rule: CustomizationRule, object: &Object, failed: &InterpreterF
 impl Interpreter<'_> {
     /// What admission refuses: scripts that do not compile, and a second script for a rule of a kind.
     pub(crate) fn find_refused_scripts(&self) -> Vec<Finding> {
-        let scripts = self.scripts.values().flat_map(BTreeMap::values).flat_map(|scripts| of_kind(scripts));
+        let scripts =
+            self.scripts.values().flat_map(BTreeMap::values).flat_map(|scripts| check_kind(scripts));
         scripts.chain(self.not_run.iter().map(|customization| not_run(customization))).collect()
     }
 
@@ -75,7 +76,7 @@ impl Interpreter<'_> {
     }
 }
 
-fn of_kind(scripts: &[Script<'_>]) -> Vec<Finding> {
+fn check_kind(scripts: &[Script<'_>]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut first: BTreeMap<CustomizationRule, &Object> = BTreeMap::new();
     for script in scripts {

@@ -43,7 +43,8 @@ fn override_image(
     if work::is_exceeded() {
         return Ok(());
     }
-    let Some(Value::String(text)) = image else {
+    let text = image.and_then(|image| if let Value::String(text) = image { Some(text) } else { None });
+    let Some(text) = text else {
         return Err(format!("there is no text at `{path}`, where an image should be"));
     };
     work::charge_steps(text.len() as u64 / 16);

@@ -139,7 +139,11 @@ impl<'a> HubIndex<'a> {
             .unwrap_or(true)
     }
 
-    pub(super) fn of_kind(&self, group: &str, kind: &str) -> impl Iterator<Item = SelectedObject<'a>> {
+    pub(super) fn objects_of_kind(
+        &self,
+        group: &str,
+        kind: &str,
+    ) -> impl Iterator<Item = SelectedObject<'a>> {
         self.objects_at(self.by_kind.get(group).and_then(|kinds| kinds.get(kind)))
     }
 
@@ -153,7 +157,7 @@ impl<'a> HubIndex<'a> {
         let at = match rarest {
             _ if !selector.name.is_empty() => self.by_name.get(selector.name.as_str()),
             Some(at) => at,
-            None => return self.of_kind(group, kind).collect(),
+            None => return self.objects_of_kind(group, kind).collect(),
         };
         let is_of_kind = |one: &SelectedObject<'a>| {
             let id = &one.object().id;
@@ -162,7 +166,7 @@ impl<'a> HubIndex<'a> {
         self.objects_at(at).filter(is_of_kind).collect()
     }
 
-    pub(super) fn of_namespace(&self, namespace: &str) -> impl Iterator<Item = SelectedObject<'a>> {
+    pub(super) fn objects_of_namespace(&self, namespace: &str) -> impl Iterator<Item = SelectedObject<'a>> {
         self.objects_at(self.by_namespace.get(namespace))
     }
 

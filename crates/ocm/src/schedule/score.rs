@@ -198,7 +198,7 @@ impl ScoreContext<'_> {
     )]
     fn score_balance(&self, passed: &[usize]) -> Vec<Option<i64>> {
         let counts = self.usage.without(self.own);
-        let score = |cluster: &usize| match counts.of_cluster(*cluster) {
+        let score = |cluster: &usize| match counts.count_in_cluster(*cluster) {
             0 => MAX_SCORE,
             count => 2 * (MAX_SCORE as f64 * (0.5 - count as f64 / counts.max as f64)) as i64,
         };
@@ -253,7 +253,7 @@ struct OtherUsage {
 }
 
 impl OtherUsage {
-    fn of_cluster(&self, index: usize) -> i64 {
+    fn count_in_cluster(&self, index: usize) -> i64 {
         self.counts.get(index).copied().unwrap_or(0)
     }
 }
@@ -269,7 +269,7 @@ impl Usage {
     }
 
     /// Counts the decisions of one placement.
-    pub(super) fn of_placement(hub: &Hub<'_>, names: &[ClusterName]) -> Self {
+    pub(super) fn from_placement(hub: &Hub<'_>, names: &[ClusterName]) -> Self {
         let mut usage = Self::none(hub);
         usage.add(hub, names, 1);
         usage

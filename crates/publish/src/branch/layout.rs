@@ -179,7 +179,7 @@ impl BranchContents {
                 (false, _) => None,
                 (true, HUB) => Some(tree.for_cluster(HUB, tree.placements().to_owned())),
                 (true, cluster) => {
-                    Some(tree.for_cluster(cluster, previous::write_plan(&of_cluster(plan, cluster))))
+                    Some(tree.for_cluster(cluster, previous::write_plan(&select_cluster(plan, cluster))))
                 }
             };
             let part = part.as_ref().unwrap_or(tree);
@@ -203,7 +203,7 @@ impl BranchContents {
 }
 
 /// The part of a plan for one cluster, without the scheduler's memory, which concerns all clusters.
-fn of_cluster(plan: &Plan, cluster: &str) -> Plan {
+fn select_cluster(plan: &Plan, cluster: &str) -> Plan {
     let rows = plan.placements.iter().filter(|row| row.reaches_cluster(cluster)).map(|row| {
         let mut row = row.clone();
         row.clusters.retain(|placed| &*placed.name == cluster);

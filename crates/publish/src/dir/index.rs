@@ -46,14 +46,14 @@ pub(super) struct FileStat {
 
 impl FileStat {
     /// The stamp of the file `name`; `None` if it is not a regular file or cannot be accessed.
-    fn of_file(folder: BorrowedFd<'_>, name: &str) -> Option<Self> {
+    fn read_file(folder: BorrowedFd<'_>, name: &str) -> Option<Self> {
         let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         let regular = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file();
         regular.then(|| Self::from(&stat))
     }
 
     /// The stamp of an open folder.
-    fn of_folder(folder: BorrowedFd<'_>) -> Option<Self> {
+    fn read_folder(folder: BorrowedFd<'_>) -> Option<Self> {
         rustix::fs::fstat(folder).ok().map(|stat| Self::from(&stat))
     }
 
@@ -133,14 +133,14 @@ impl<'s> FileIndex<'s> {
     ) -> Option<FolderRecords<'_>> {
         let recorded = self.recorded_index()?;
         let there = recorded.find_folder(cluster, namespace)?;
-        let same = there.stamp == FileStat::of_folder(folder)? && there.names == digest_names(desired);
+        let same = there.stamp == FileStat::read_folder(folder)? && there.names == digest_names(desired);
         let records = recorded.bytes.get(there.records.clone()).filter(|_| same)?;
         Some(FolderRecords { index: self, records, device: there.stamp.device })
     }
 
     /// The stamp of a file before it is read, if any record exists.
     pub(super) fn stat_before_read(&self, folder: BorrowedFd<'_>, file: &OutputFile) -> Option<FileStat> {
-        self.stored.and_then(|_| FileStat::of_file(folder, file.name()))
+        self.stored.and_then(|_| FileStat::read_file(folder, file.name()))
     }
 }
 
@@ -162,7 +162,7 @@ impl FolderRecords<'_> {
         let text = (*self.index.known.get(file.number())?)?;
         let mut record = self.records.get(position * RECORD_LENGTH..)?.get(..RECORD_LENGTH)?;
         let recorded = (take_stamp(&mut record, self.device)?, u32::from_le_bytes(take_bytes(&mut record)?));
-        let stamp = FileStat::of_file(folder, file.name())?;
+        let stamp = FileStat::read_file(folder, file.name())?;
         (recorded == (stamp, text)).then_some(stamp)
     }
 }
@@ -210,7 +210,7 @@ impl IndexRecorder<'_> {
         let outer = entries::open_folder(root, cluster).ok()?;
         let folder = entries::open_folder(outer, namespace.name.as_str()).ok()?;
         let changed_before = self.written.unwrap_or(self.compared);
-        let stamp = FileStat::of_folder(folder.as_fd()).filter(|stamp| stamp.modified < changed_before)?;
+        let stamp = FileStat::read_folder(folder.as_fd()).filter(|stamp| stamp.modified < changed_before)?;
         let mut bytes = Vec::with_capacity(namespace.files.len() * RECORD_LENGTH + 256);
         for name in [cluster, &namespace.name] {
             bytes.extend(to_u32(name.len()).to_le_bytes());
@@ -240,7 +240,7 @@ impl IndexRecorder<'_> {
                 compared.state == FileState::Same && stamp.modified < self.compared && stamp.device == device
             });
         };
-        let now = FileStat::of_file(folder, compared.file.name())?;
+        let now = FileStat::read_file(folder, compared.file.name())?;
         let certain = match (compared.state, compared.stamp) {
             // The file was linked, which changed its change time.
             (FileState::Same, Some(before)) => now.is_same_content(&before) && now.modified < self.compared,

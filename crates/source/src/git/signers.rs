@@ -59,7 +59,7 @@ exec PROGRAM \"$@\"
 
 impl KeyFiles {
     /// The keys in a file.
-    pub(super) fn of_file(file: &Path, text: &[u8]) -> Result<Self, VerifyError> {
+    pub(super) fn from_file(file: &Path, text: &[u8]) -> Result<Self, VerifyError> {
         let name = format!("the allowed signers {}", file.display());
         let mut keys = Self::from_named_texts([(&*name, text)])?;
         if keys.openpgp.is_none() {
@@ -70,7 +70,7 @@ impl KeyFiles {
     }
 
     /// The keys in texts.
-    pub(super) fn of_texts(texts: &BTreeMap<String, Vec<u8>>) -> Result<Self, VerifyError> {
+    pub(super) fn from_texts(texts: &BTreeMap<String, Vec<u8>>) -> Result<Self, VerifyError> {
         Self::from_named_texts(texts.iter().map(|(name, text)| (&**name, &**text)))
     }
 

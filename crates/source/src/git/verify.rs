@@ -83,7 +83,7 @@ fn open_with_keys(
 ) -> Result<(Repository, KeyFiles), VerifyError> {
     let repository = location.open_repository()?;
     let file = match allowed {
-        AllowedSigners::Texts(texts) => return Ok((repository, KeyFiles::of_texts(texts)?)),
+        AllowedSigners::Texts(texts) => return Ok((repository, KeyFiles::from_texts(texts)?)),
         AllowedSigners::File(file) => file.to_owned(),
         AllowedSigners::Configured => configured_signers_file(&repository)?,
     };
@@ -92,7 +92,7 @@ fn open_with_keys(
         .map_err(|why| VerifyError::Unreadable { file: file.clone(), why: why.to_string() })?;
     match path_in_repository(&repository, location, &allowed, resolved.commit)? {
         Some(path) => Err(VerifyError::OwnList { file: allowed, path }),
-        None => Ok((repository, KeyFiles::of_file(&allowed, &text)?)),
+        None => Ok((repository, KeyFiles::from_file(&allowed, &text)?)),
     }
 }
 

@@ -114,7 +114,7 @@ impl Editor<'_> {
             None if root => entry.span.start,
             None => 0,
         };
-        Some(lines::of_entry(self.text, entry.span.start..entry.end_offset(), column, floor))
+        Some(lines::find_entry_lines(self.text, entry.span.start..entry.end_offset(), column, floor))
     }
 
     /// Inserts the lines of an entry, after the remaining entry before it, or before the first.
@@ -136,8 +136,13 @@ impl Editor<'_> {
         };
         let entry = entries.get(previous)?;
         // The first entry of an item has no lines of its own, but its last line ends like any other.
-        let end =
-            lines::of_entry(self.text, entry.span.start..entry.end_offset(), column, entry.span.start).end;
+        let end = lines::find_entry_lines(
+            self.text,
+            entry.span.start..entry.end_offset(),
+            column,
+            entry.span.start,
+        )
+        .end;
         self.new_lines(end, &new);
         Some(())
     }
@@ -201,7 +206,8 @@ impl Editor<'_> {
                 _ => colon,
             };
             self.replace_range(colon..said, line);
-            let lines = lines::of_entry(self.text, entry.span.start..old.span.end, column, entry.span.start);
+            let lines =
+                lines::find_entry_lines(self.text, entry.span.start..old.span.end, column, entry.span.start);
             self.replace_range(header..lines.end, new.replace('\n', self.eol));
             return Some(());
         }

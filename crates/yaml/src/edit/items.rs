@@ -65,7 +65,7 @@ impl Editor<'_> {
                     return None;
                 }
                 let column = dash - lines::line_start(self.text, dash);
-                let range = lines::of_entry(self.text, dash..end, column, floor);
+                let range = lines::find_entry_lines(self.text, dash..end, column, floor);
                 self.replace_range(range, "");
             }
             floor = lines::next_line(self.text, end);

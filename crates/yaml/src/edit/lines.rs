@@ -43,7 +43,7 @@ pub(super) fn is_first_on_line(text: &str, at: usize) -> bool {
 
 /// The lines of an entry that starts its line at `span.start`, `column` characters in, with its comments;
 /// none above `floor`.
-pub(super) fn of_entry(text: &str, span: Range<usize>, column: usize, floor: usize) -> Range<usize> {
+pub(super) fn find_entry_lines(text: &str, span: Range<usize>, column: usize, floor: usize) -> Range<usize> {
     comments_above(text, line_start(text, span.start), column, floor)
         ..comments_below(text, next_line(text, span.end), column)
 }

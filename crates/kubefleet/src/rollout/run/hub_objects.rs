@@ -80,7 +80,7 @@ impl HubObjects {
     }
 
     /// The objects of a kind in all namespaces, by namespace and name.
-    pub(super) fn of_kind<'w>(&'w self, kind: &'w str) -> impl Iterator<Item = &'w Object> {
+    pub(super) fn objects_of_kind<'w>(&'w self, kind: &'w str) -> impl Iterator<Item = &'w Object> {
         self.objects.values().filter(move |o| o.id.kind == kind)
     }
 

@@ -261,7 +261,7 @@ impl Run<'_> {
         };
         let mut found = Vec::new();
         for kind in ["ClusterResourceOverrideSnapshot", "ResourceOverrideSnapshot"] {
-            let all = self.hub.of_kind(kind).filter(|o| crate::hub::snapshot::is_latest(o));
+            let all = self.hub.objects_of_kind(kind).filter(|o| crate::hub::snapshot::is_latest(o));
             for snapshot in all {
                 let one = KubeFleetOverride::from_snapshot(snapshot)?;
                 if one.applies_to_objects(&placement, &selected) {

@@ -40,7 +40,7 @@ pub(in super::super) fn keep_selectors(intent: &mut RepoIntent, present: &Presen
             // Of a kind without objects, it is not known whether it belongs in a namespace.
             let selects_all = !selected.is_empty() && selected.iter().all(|one| !one.is_empty());
             let is_clear = selectors.iter().zip(&selected).all(|(selector, selected)| {
-                let counted = places.get(&ObjectKey::of_selector(selector));
+                let counted = places.get(&ObjectKey::from_selector(selector));
                 counted.is_some_and(|counted| counted.selectors == 1 && counted.objects == selected.len())
             });
             let selected: BTreeSet<ObjectRef> = selected.into_iter().flatten().collect();
@@ -75,11 +75,11 @@ const SELECTED_LATER: &str = "objects that match later are selected, whichever p
 struct ObjectKey([String; 3]);
 
 impl ObjectKey {
-    fn of_object(id: &ObjectRef) -> Self {
+    fn from_object(id: &ObjectRef) -> Self {
         Self([id.api_version.clone(), id.kind.clone(), id.namespace.clone().unwrap_or_default()])
     }
 
-    fn of_selector(selector: &KindSelector) -> Self {
+    fn from_selector(selector: &KindSelector) -> Self {
         let namespace = selector.namespace.clone().unwrap_or_default();
         Self([selector.api_version.clone(), selector.kind.clone(), namespace])
     }
@@ -98,10 +98,10 @@ fn count_places(intent: &RepoIntent) -> BTreeMap<ObjectKey, PlaceCount> {
     let policies: BTreeMap<&Origin, _> =
         intent.placements.iter().flat_map(|placement| &placement.selectors).collect();
     for selector in policies.into_values().flat_map(|selectors| selectors.iter()) {
-        places.entry(ObjectKey::of_selector(selector)).or_default().selectors += 1;
+        places.entry(ObjectKey::from_selector(selector)).or_default().selectors += 1;
     }
     for object in intent.placements.iter().flat_map(|placement| &placement.objects) {
-        places.entry(ObjectKey::of_object(object)).or_default().objects += 1;
+        places.entry(ObjectKey::from_object(object)).or_default().objects += 1;
     }
     places
 }
@@ -133,7 +133,7 @@ impl SelectableObjects {
                 edits.filter(|edit| edit.pointer.starts_with("/metadata/labels")).cloned().collect();
             apply_edits(&edits, &mut labelled);
             let labels = string_map(labelled.pointer("/metadata/labels"));
-            by_kind.entry(ObjectKey::of_object(&id)).or_default().push(SelectableObject { id, labels });
+            by_kind.entry(ObjectKey::from_object(&id)).or_default().push(SelectableObject { id, labels });
         }
         Self { by_kind, comparisons: MAX_COMPARISONS }
     }
@@ -141,7 +141,7 @@ impl SelectableObjects {
     /// The objects that a selector selects; `None` if that takes too long to find out.
     fn find_selected(&mut self, selector: &KindSelector) -> Option<Vec<ObjectRef>> {
         let candidates =
-            self.by_kind.get(&ObjectKey::of_selector(selector)).map(Vec::as_slice).unwrap_or_default();
+            self.by_kind.get(&ObjectKey::from_selector(selector)).map(Vec::as_slice).unwrap_or_default();
         self.comparisons = self.comparisons.checked_sub(candidates.len())?;
         let selected = candidates.iter().filter(|one| selector.labels.matches(&one.labels));
         Some(selected.map(|one| one.id.clone()).collect())
