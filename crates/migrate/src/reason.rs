@@ -68,6 +68,8 @@ pub enum Reason {
     Rollout,
     /// Overrides that the other side cannot express: their results are written.
     Overrides,
+    /// Overrides of the images of all containers, of which one side counts init containers as some.
+    NewContainers,
     /// An object is too large for what carries it.
     Size,
     /// The new control plane never sends objects of this namespace or kind to members.
@@ -92,7 +94,7 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons, in the order of the list.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 35] = [
         Self::Join,
         Self::NamespaceAnd,
         Self::Readiness,
@@ -117,6 +119,7 @@ impl Reason {
         Self::Division,
         Self::Rollout,
         Self::Overrides,
+        Self::NewContainers,
         Self::Size,
         Self::NeverPropagated,
         Self::NewObjects,
@@ -239,6 +242,11 @@ impl Reason {
             Self::Overrides => {
                 ("overrides", "The override has no equal: its result is written.", &[Replicas, Manifest])
             }
+            Self::NewContainers => (
+                "new-containers",
+                "Images of all containers are overridden: init containers that are added later are among them on one side only.",
+                &[],
+            ),
             Self::Size => ("size", "The object is too large for what carries it.", &[Clusters]),
             Self::NeverPropagated => (
                 "never-propagated",

@@ -51,6 +51,26 @@ pub(crate) fn fit_intent(target: Target, intent: &mut RepoIntent, present: &Pres
         Target::KubeAdmiral => kubeadmiral::fit_intent(intent, present),
         Target::Plain => {}
     }
+    note_new_containers(intent);
+}
+
+/// Notes where the images of all containers are changed: one control plane counts init containers among them, and another one does
+/// not. Of today's objects, none has any.
+fn note_new_containers(intent: &mut RepoIntent) {
+    let templates: BTreeMap<&ObjectRef, &ObjectRef> =
+        intent.templates.iter().map(|template| (&template.id, &template.old)).collect();
+    let changes_all = |rule: &OwnOverrideRule| {
+        rule.changes
+            .iter()
+            .any(|change| matches!(change, ManifestChange::Image(image) if image.pointers.is_empty()))
+    };
+    let noted = intent.overrides.iter().filter(|one| one.own.iter().any(changes_all));
+    let noted =
+        noted.filter_map(|one| Some(((*templates.get(&one.object)?).clone(), one.origins.first().cloned())));
+    for (object, origin) in noted.collect::<Vec<_>>() {
+        let detail = "the images of init containers that are added later are changed on one side only";
+        intent.add_unequal(&object, unequal_rule(Reason::NewContainers, detail, origin.as_ref(), ""));
+    }
 }
 
 /// Keeps the selectors of policies that select the same objects by the new control plane.
