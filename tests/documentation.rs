@@ -357,6 +357,65 @@ fn every_promise_names_tests_that_exist() {
     assert!(named > 30, "{named} tests are named");
 }
 
+/// The files below a folder, relative to it.
+fn list_files(folder: &Path, below: &str, files: &mut Vec<String>) {
+    for entry in fs::read_dir(folder.join(below)).unwrap() {
+        let entry = entry.unwrap();
+        let path = format!("{below}/{}", entry.file_name().to_str().unwrap());
+        if entry.file_type().unwrap().is_dir() { list_files(folder, &path, files) } else { files.push(path) }
+    }
+}
+
+/// Whether a word in code font is the name of an item: `snake_case`, `TwoHumps` or `a::path`.
+fn is_item_name(word: &str) -> bool {
+    let is_word = word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == ':');
+    let lower = word.chars().filter(char::is_ascii_lowercase).count();
+    let humps = word.chars().filter(char::is_ascii_uppercase).count();
+    is_word && lower > 0 && (word.contains("::") || word.contains('_') || humps > 1)
+}
+
+#[test]
+fn what_the_architecture_names_exists() {
+    let mut files = Vec::new();
+    for folder in ["crates", "src", "tests"] {
+        list_files(root(), folder, &mut files);
+    }
+    let sources = files.iter().filter(|file| Path::new(file).extension().is_some_and(|end| end == "rs"));
+    let code: String = sources.map(|file| fs::read_to_string(root().join(file)).unwrap()).collect();
+    let words: std::collections::HashSet<&str> = code
+        .lines()
+        .flat_map(|line| {
+            let mut words =
+                line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|w| !w.is_empty());
+            let kinds = ["fn", "struct", "enum", "trait", "mod", "type", "const", "static"];
+            let item = words.clone().skip_while(move |word| !kinds.contains(word)).nth(1);
+            // A field, a variant or a text.
+            let first = words.find(|word| !["pub", "crate", "super", "in"].contains(word));
+            let quoted = line.split('"').skip(1).step_by(2);
+            item.into_iter().chain(first).chain(quoted)
+        })
+        .collect();
+    let places: Vec<String> = files.iter().map(|file| format!("/{}", file.replace("/src/", "/"))).collect();
+    let text = fs::read_to_string(root().join("docs/architecture.md")).unwrap();
+    let prose: String = text.split("```").step_by(2).collect();
+    let missing: Vec<&str> = prose
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(|word| {
+            if let Some(name) = word.rsplit("::").next().filter(|_| is_item_name(word)) {
+                return !words.contains(name);
+            }
+            let is_path =
+                word.contains('/') && word.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c));
+            let path = format!("/{}", word.replace("/src/", "/"));
+            let is_folder = |place: &String| place.contains(&format!("{}/", path.trim_end_matches('/')));
+            is_path && !places.iter().any(|place| place.ends_with(&path) || is_folder(place))
+        })
+        .collect();
+    assert_eq!(missing, [""; 0], "docs/architecture.md names what does not exist");
+}
+
 #[test]
 fn samples_for_pipelines_pin_one_release() {
     let version = concat!("v", env!("CARGO_PKG_VERSION"));

@@ -83,7 +83,7 @@ pub(super) struct ApplyCommand {
     args: RepoArgs,
 
     #[command(flatten)]
-    inventory: ApplySetArgs,
+    apply_set: ApplySetArgs,
 
     #[command(flatten)]
     access: AccessArgs,
@@ -129,7 +129,7 @@ impl ApplyCommand {
     pub(super) fn run(&self) -> Result<Exit, CommandError> {
         let members = MemberRun {
             args: &self.args,
-            inventory: &self.inventory,
+            apply_set: &self.apply_set,
             moved: self.move_from.as_ref(),
             remember: self.remember,
             prune: &self.prune,

@@ -63,7 +63,7 @@ pub(super) struct DriftCommand {
     args: RepoArgs,
 
     #[command(flatten)]
-    inventory: ApplySetArgs,
+    apply_set: ApplySetArgs,
 
     #[command(flatten)]
     access: AccessArgs,
@@ -99,7 +99,7 @@ impl DriftCommand {
     pub(super) fn run(&self) -> Result<Exit, CommandError> {
         let members = MemberRun {
             args: &self.args,
-            inventory: &self.inventory,
+            apply_set: &self.apply_set,
             moved: None,
             remember: self.remember,
             prune: &self.prune,

@@ -93,7 +93,7 @@ impl PruneArgs {
 /// A run over member clusters.
 pub(super) struct MemberRun<'m> {
     pub(super) args: &'m RepoArgs,
-    pub(super) inventory: &'m ApplySetArgs,
+    pub(super) apply_set: &'m ApplySetArgs,
     /// The `ApplySet` whose members are taken over.
     pub(super) moved: Option<&'m ApplySet>,
     /// Whether the plan is read from the clusters, and kept there by an apply.
@@ -204,20 +204,20 @@ impl MemberRun<'_> {
         if let Some(decryptor) = self.decryption.map(DecryptionArgs::open_decryptor).transpose()?.flatten() {
             session.decrypt_with(decryptor);
         }
-        let inventory = self.inventory.choose_applyset(repo.as_ref(), &self.args.selected_paths());
+        let apply_set = self.apply_set.choose_applyset(repo.as_ref(), &self.args.selected_paths());
         let surveyed = match &self.source {
             LiveSource::Dump if self.remember => {
                 return Err(CommandError::Failed(DUMPS_REMEMBER_NOTHING.to_owned()));
             }
             LiveSource::Dump => None,
             LiveSource::Servers(servers) => {
-                Some(servers.survey_clusters(self.args, &mut session, &inventory, self.remember)?)
+                Some(servers.survey_clusters(self.args, &mut session, &apply_set, self.remember)?)
             }
         };
         // The API servers list while this plans.
         let early = early.or_else(|| match &self.source {
             LiveSource::Dump => None,
-            LiveSource::Servers(servers) => self.read_early(servers, &session, &inventory),
+            LiveSource::Servers(servers) => self.read_early(servers, &session, &apply_set),
         });
         self.show_phase("planning");
         let writes = !matches!(self.purpose, Purpose::Drift { correct: false, .. });
@@ -231,7 +231,7 @@ impl MemberRun<'_> {
             return Ok(ControlFlow::Break(Exit::Error));
         }
         let key = digest_key()?;
-        let options = ReconcileOptions::new(self.purpose, &inventory, &key)
+        let options = ReconcileOptions::new(self.purpose, &apply_set, &key)
             .with_prune(self.prune.prune_options())
             .with_results(self.results)
             .with_clusters(&self.args.clusters)
@@ -249,7 +249,7 @@ impl MemberRun<'_> {
         let failed = incomplete || !errors.is_empty() || (dry_run && self.has_conflicts(&actions));
         let recorder = recorder.filter(|_| !failed);
         let recording = recorder
-            .and_then(|it| it.prepare_recording(&session, traced.to_trace(), &inventory, &actions, stderr));
+            .and_then(|it| it.prepare_recording(&session, traced.to_trace(), &apply_set, &actions, stderr));
         let regions =
             session.clusters().iter().map(|cluster| (cluster.name.clone(), cluster.region.clone())).collect();
         Ok(ControlFlow::Continue(MemberRunResult { actions, regions, failed, recording }))

@@ -7,7 +7,7 @@ use federate_kubernetes::ObjectRef;
 
 /// Decisions about single templates, by control plane and subject. They are valid as long as policies, inventory
 /// and all other inputs except templates and the previous plan stay the same. The caller reports changed
-/// templates (`forget`) and a new previous plan (`remember`).
+/// templates (`forget_templates`) and a new previous plan (`forget_replanned`).
 #[derive(Debug, Default)]
 pub struct DecisionCache(BTreeMap<&'static str, HashMap<ObjectRef, DialectDecisions>>);
 

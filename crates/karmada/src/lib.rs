@@ -2,7 +2,7 @@
 //! override manager, as pure functions.
 //!
 //! ```text
-//! matching ─► schedule (trigger, filter, select, assign) ─► dependents ─► manifest (revise, override, prune)
+//! policies ─► schedule (trigger, filter, select, assign) ─► dependents ─► manifest (revise, override, prune)
 //! member   live object ─► create, update (retain), adopt, delete
 //! ```
 

@@ -153,7 +153,7 @@ pub struct ApplyOptions<'h> {
 /// How far a dry run goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DryRun {
-    /// Nothing is sent.
+    /// Nothing is written. What updates would become, servers may be asked all the same ([`ApplyOptions::asks_server`]).
     Client,
     /// Everything is sent, and nothing stored.
     Server,

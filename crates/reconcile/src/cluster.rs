@@ -47,7 +47,7 @@ pub struct DesiredObject {
 }
 
 /// Reads the rendered objects, once for all clusters that share them; only some of them, if `only` names them.
-pub fn read_desired(manifests: &[Manifest], only: Option<&BTreeSet<ObjectRef>>) -> Vec<DesiredObject> {
+pub fn parse_desired(manifests: &[Manifest], only: Option<&BTreeSet<ObjectRef>>) -> Vec<DesiredObject> {
     let manifests = manifests.par_iter();
     manifests
         .filter(|manifest| only.is_none_or(|only| only.contains(&manifest.object)))

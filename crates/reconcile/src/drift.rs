@@ -1,6 +1,6 @@
 //! Drift: differences between live and rendered objects that no other controller is entitled to.
 //!
-//! Facts: fields that autoscalers own are not applied (`autoscaled`). Additions by controllers (defaults, sidecars) and
+//! Facts: fields that autoscalers own are not applied (`autoscaled_fields`). Additions by controllers (defaults, sidecars) and
 //! requests to do something once, such as the annotation `restartedAt`, are not in rendered fields and never differ. What
 //! people have added is taken over and then differs (`field_managers`).
 

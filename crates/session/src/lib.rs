@@ -40,7 +40,7 @@ mod kind_name;
 mod known_kinds;
 pub mod left_out;
 #[cfg(feature = "live")]
-mod members;
+mod member_status;
 mod outages;
 mod policy_mismatches;
 pub mod provenance;
@@ -61,7 +61,7 @@ pub use explanation::{NamedObject, NotFound};
 #[cfg(feature = "live")]
 pub use federate_live::ServerOptions;
 #[cfg(feature = "live")]
-pub use members::set_status;
+pub use member_status::set_status;
 pub use outages::UnreachableClusters;
 pub use provenance::Provenance;
 #[cfg(feature = "live")]

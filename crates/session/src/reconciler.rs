@@ -10,7 +10,7 @@ use federate_engine::change::{DigestKey, is_hidden, reveal_values};
 use federate_engine::{Engine, Rendering, UnsentObject};
 use federate_kubernetes::{Cluster, ClusterName, LiveObjects, Object, ObjectRef, kinds};
 use federate_reconcile::cluster::{
-    ClusterDecisions, DecisionContext, DesiredObject, PruneOptions, read_desired,
+    ClusterDecisions, DecisionContext, DesiredObject, PruneOptions, parse_desired,
 };
 use federate_reconcile::drift::DriftRules;
 use federate_reconcile::{
@@ -168,7 +168,7 @@ impl<'r> Reconciler<'r> {
         let instead = matches!(options.purpose, Purpose::Remove).then(Rendering::default);
         let manifests = &instead.as_ref().unwrap_or_else(|| session.render()).manifests;
         let desired =
-            session.decrypted_objects().reveal_desired(read_desired(manifests, options.only_objects));
+            session.decrypted_objects().reveal_desired(parse_desired(manifests, options.only_objects));
         Self {
             session,
             options,
@@ -230,7 +230,7 @@ impl<'r> Reconciler<'r> {
             status: "Awaiting",
             failed: false,
         }));
-        let desired = read_desired(&less.manifests, self.options.only_objects);
+        let desired = parse_desired(&less.manifests, self.options.only_objects);
         let desired = self.session.decrypted_objects().reveal_desired(desired);
         Self { desired, instead: Some(less), ..self }
     }

@@ -26,9 +26,9 @@ pub enum SyncStage {
     RollingOut,
     /// The revision is brought to clusters as policies of the repo ask for.
     RollingOutPolicies,
-    /// The objects of the Sync are being deleted.
+    /// The objects of the Sync are being deleted. No record has this stage: the object itself says that it is being deleted.
     Deleting,
-    /// The Sync may go.
+    /// The Sync may go; no record has this stage.
     Released,
 }
 

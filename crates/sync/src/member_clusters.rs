@@ -2,6 +2,7 @@
 //! the clusters by state.
 
 pub(crate) mod change_queue;
+pub(crate) mod cluster_counts;
 pub(crate) mod comparison;
 pub(crate) mod contention;
 pub(crate) mod deletion;
@@ -216,9 +217,9 @@ impl MemberClusters<'_> {
         let mut reached =
             self.env.services.member_access(self.valid_sync, self.session).map_err(ReconcileError::failed)?;
         reached.access.first_answer = Some(FIRST_ANSWER_TIMEOUT);
-        let (purpose, inventory) = (Purpose::Drift { full: false, correct: false }, self.apply_set());
+        let (purpose, apply_set) = (Purpose::Drift { full: false, correct: false }, self.apply_set());
         let options =
-            ReconcileOptions::new(purpose, &inventory, &self.env.digest_key).with_clusters(clusters);
+            ReconcileOptions::new(purpose, &apply_set, &self.env.digest_key).with_clusters(clusters);
         let reconciler = Reconciler::new(self.session, &options);
         reconciler.read_health(&reached.access).map_err(|error| ReconcileError::failed(error.to_string()))
     }
@@ -356,7 +357,7 @@ impl MemberClusters<'_> {
             .with_interrupt(self.interrupt.clone())
             .with_fence(self.env.services.write_fence())
             .with_contents(what.contents);
-        let inventory = what.set.clone();
+        let apply_set = what.set.clone();
         let apply = self.valid_sync.object.spec.apply.as_ref();
         let limit =
             apply.and_then(|apply| apply.prune_limit).map_or_else(PruneLimit::default, PruneLimit::new);
@@ -364,7 +365,7 @@ impl MemberClusters<'_> {
             Purpose::Remove => (PruneLimit::new(100), true),
             _ => (limit, apply.is_some_and(|apply| apply.prune)),
         };
-        let reconcile = ReconcileOptions::new(purpose, &inventory, &self.env.digest_key)
+        let reconcile = ReconcileOptions::new(purpose, &apply_set, &self.env.digest_key)
             .with_prune((prune && !self.partial).then(|| PruneOptions { kinds: Vec::new(), limit }))
             .with_clusters(clusters)
             .with_only_objects(self.only_objects);
@@ -379,7 +380,7 @@ impl MemberClusters<'_> {
         };
         let reconciler = Reconciler::new(self.session, &reconcile).with_repo(self.repo.clone());
         let mut reconciler =
-            reconciler.with_moved_from(self.moved.then(|| inventory.clone())).with_frozen_objects(held);
+            reconciler.with_moved_from(self.moved.then(|| apply_set.clone())).with_frozen_objects(held);
         reconciler = reconciler.with_ignore_rules(&self.valid_sync.object.spec.drift.ignore);
         if let Some(awaiting) = &self.awaiting {
             reconciler = reconciler.with_awaiting_objects(awaiting);

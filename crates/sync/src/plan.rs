@@ -68,7 +68,7 @@ impl Reconciliation<'_> {
         }
         let clusters: BTreeSet<&str> =
             session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect();
-        let why = guard::find_refusal(kept?, session.plan(), &clusters, limit)?;
+        let why = guard::refuse_deletions(kept?, session.plan(), &clusters, limit)?;
         Some(ReconcileError::new(SyncReason::PruneFailed, why))
     }
 

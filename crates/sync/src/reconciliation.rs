@@ -28,11 +28,11 @@ use federate_sync_api::status::{ArtifactStatus, BranchStatus, SyncReason, find_c
 use federate_sync_api::{ApplySpec, DriftMode, SyncMetadata, SyncSpec, WindowState};
 
 use crate::environment::Environment;
+use crate::member_clusters::cluster_counts::count_clusters;
 use crate::member_clusters::selection::selected_names;
 use crate::member_clusters::{HealthWait, MemberClusters};
 pub use crate::outcome::SyncOutcome;
 pub(crate) use crate::outcome::{ReconcileError, single_line};
-use crate::page::count_clusters;
 use crate::plan::changes::RenderedObjects;
 use crate::plan::sessions::{Checkout, LoopState, RevisionSession, SourceState};
 use crate::rollout::policies::awaiting_objects;
@@ -161,13 +161,15 @@ pub(crate) struct RenderedRevision {
 ///
 /// | step | file |
 /// |---|---|
+/// | see whether somebody else has pushed to the registry | `plan/push.rs` |
 /// | poll the source, fetch it, open former revisions | `source/poll.rs` |
 /// | read the status of the clusters | `observe.rs` |
 /// | maintenance windows | `window.rs` |
-/// | render a revision, check it, commit it | `plan.rs` |
-/// | begin a rollout in stages, and carry it out | `rollout/start.rs`, `rollout/staged_rollout.rs` |
+/// | render a revision, check it, commit or push it | `plan.rs`, `plan/guard.rs`, `plan/push.rs` |
+/// | begin a rollout in stages, carry it out, or abort it | `rollout/start.rs`, `rollout/staged_rollout.rs` |
 /// | carry out rollouts of policies | `rollout/policy_rollout.rs` |
 /// | compare clusters, and check that they can be reached | `member_clusters/comparison.rs` |
+/// | count clusters by their states | `member_clusters/cluster_counts.rs` |
 /// | note the inventory, clean clusters that have left, delete everything | `member_clusters/deletion.rs` |
 pub(crate) struct Reconciliation<'r> {
     pub(crate) valid_sync: &'r ValidSync,
@@ -368,7 +370,7 @@ impl Reconciliation<'_> {
         let moved =
             former.is_some_and(|former| repo.as_ref().map(RepoRef::to_string).as_ref() != Some(former));
         let clusters = &state.record.clusters;
-        let inventory = match clusters.len() {
+        let cluster_count = match clusters.len() {
             0 => selected_names(self.spec, session).count(),
             known => known,
         };
@@ -377,7 +379,7 @@ impl Reconciliation<'_> {
             env: self.env,
             session,
             repo,
-            cluster_count: inventory,
+            cluster_count,
             moved,
             only_objects: None,
             awaiting: accepted

@@ -8,10 +8,10 @@ use crate::environment::Environment;
 pub use crate::events::LoopEvent;
 use crate::file_watcher::FileWatcher;
 use crate::hub::{self, HubClient, HubStateStore, SyncObjects};
-use crate::registry::SyncRegistry;
 use crate::run::{self, SyncResult};
 use crate::state::{Error as StateError, StateFolder};
 use crate::sync_files::{self, InvalidFiles, ValidSync};
+use crate::sync_threads::SyncThreads;
 use crate::telemetry::Telemetry;
 use crate::worker::{SyncWorkers, WorkerContext};
 
@@ -28,31 +28,31 @@ pub fn watch_files(
 ) -> Result<(), InvalidFiles> {
     let first = sync_files::read_files(files)?;
     let mut watcher = FileWatcher::start(files, events);
-    let registry = SyncRegistry::default();
+    let threads = SyncThreads::default();
     telemetry.metrics.set_leading(true);
     std::thread::scope(|scope| {
         let workers = SyncWorkers {
             scope,
-            shared: WorkerContext { states: state, env, telemetry, registry: &registry, hub: None },
+            shared: WorkerContext { states: state, env, telemetry, threads: &threads, hub: None },
         };
         workers.set_syncs(first, std::iter::empty());
-        watcher.watch_folders(registry.source_folders());
+        watcher.watch_folders(threads.source_folders());
         while let Ok(event) = receiver.recv() {
             match event {
                 LoopEvent::End => break,
-                LoopEvent::Source(name) => registry.wake_sync(&name),
+                LoopEvent::Source(name) => threads.wake_sync(&name),
                 LoopEvent::Objects => {}
                 LoopEvent::Files => match sync_files::read_files(files) {
                     Ok(syncs) => {
                         workers.set_syncs(syncs, std::iter::empty());
-                        watcher.watch_folders(registry.source_folders());
+                        watcher.watch_folders(threads.source_folders());
                     }
                     Err(found) => invalid(&found),
                 },
             }
         }
         tracing::info!("ending when the rounds that are under way are over");
-        registry.end_threads();
+        threads.end_threads();
     });
     Ok(())
 }
@@ -66,27 +66,27 @@ pub fn watch_objects(
     telemetry: &Telemetry,
     receiver: &Receiver<LoopEvent>,
 ) {
-    let registry = SyncRegistry::default();
+    let threads = SyncThreads::default();
     let mut refused = BTreeMap::new();
     std::thread::scope(|scope| {
-        let shared = WorkerContext { states, env, telemetry, registry: &registry, hub: Some(hub) };
+        let shared = WorkerContext { states, env, telemetry, threads: &threads, hub: Some(hub) };
         let workers = SyncWorkers { scope, shared };
         telemetry.metrics.set_leading(true);
-        let first = valid_syncs(objects, states, &mut refused);
+        let first = admit_syncs(objects, states, &mut refused);
         workers.set_syncs(first, refused.keys().cloned());
         while let Ok(event) = receiver.recv() {
             match event {
                 LoopEvent::End => break,
-                LoopEvent::Source(name) => registry.wake_sync(&name),
+                LoopEvent::Source(name) => threads.wake_sync(&name),
                 LoopEvent::Files => {}
                 LoopEvent::Objects => {
-                    let syncs = valid_syncs(objects, states, &mut refused);
+                    let syncs = admit_syncs(objects, states, &mut refused);
                     workers.set_syncs(syncs, refused.keys().cloned());
                 }
             }
         }
         tracing::info!("ending when the rounds that are under way are over");
-        registry.end_threads();
+        threads.end_threads();
     });
 }
 
@@ -97,14 +97,15 @@ pub fn reconcile_objects_once(
     env: &Environment<'_>,
 ) -> Result<Vec<SyncResult>, StateError> {
     let mut refused = BTreeMap::new();
-    let syncs = valid_syncs(objects, states, &mut refused);
+    let syncs = admit_syncs(objects, states, &mut refused);
     let mut done = run::reconcile_in_order(&syncs, states, env)?;
     done.extend(refused.into_iter().map(|(name, invalid)| SyncResult::for_invalid(name, &invalid)));
     Ok(done)
 }
 
-/// The valid Syncs. The status of the others says what is wrong; it is written once.
-fn valid_syncs(
+/// Admits the valid Syncs. The status of the others says what is wrong; it is written once. Those that are being deleted and have
+/// nothing to delete are released.
+fn admit_syncs(
     objects: &SyncObjects,
     states: &HubStateStore,
     refused: &mut BTreeMap<String, hub::InvalidSync>,
@@ -114,7 +115,7 @@ fn valid_syncs(
     for read in objects.load_all() {
         match read {
             Ok(valid_sync) => syncs.push(valid_sync),
-            Err(wrong) => match states.last_valid(&wrong, objects.tenancy()) {
+            Err(wrong) => match states.restore_valid(&wrong, objects.tenancy()) {
                 Ok(Some(valid_sync)) => syncs.push(valid_sync),
                 Ok(None) => drop(invalid.insert(wrong.metadata.full_name(), wrong)),
                 Err(error) => {

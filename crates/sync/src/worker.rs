@@ -23,10 +23,10 @@ use crate::member_clusters::tracker;
 use crate::member_clusters::watches::MemberWatches;
 use crate::notifications;
 use crate::reconciliation::{self, SyncOutcome};
-use crate::registry::{SyncRegistry, Wake, WakeReceiver, WakeSender};
 use crate::run;
 use crate::state::{StateStore, SyncState};
 use crate::sync_files::ValidSync;
+use crate::sync_threads::{SyncThreads, Wake, WakeReceiver, WakeSender};
 use crate::telemetry::Telemetry;
 
 /// Pauses differ by up to this share, so that many Syncs do not ask a server at the same moment.
@@ -56,7 +56,7 @@ pub(crate) struct WorkerContext<'l> {
     pub(crate) states: &'l dyn StateStore,
     pub(crate) env: &'l Environment<'l>,
     pub(crate) telemetry: &'l Telemetry,
-    pub(crate) registry: &'l SyncRegistry,
+    pub(crate) threads: &'l SyncThreads,
     /// The API server that holds the Syncs, if one does.
     pub(crate) hub: Option<&'l HubClient>,
 }
@@ -66,7 +66,7 @@ impl SyncWorkers<'_, '_> {
     pub(crate) fn set_syncs(&self, syncs: Vec<ValidSync>, invalid: impl Iterator<Item = String>) {
         let names = syncs.iter().map(|valid_sync| valid_sync.object.name.full_name());
         self.shared.telemetry.metrics.expect_syncs(names, invalid);
-        for (name, (waker, wakes)) in self.shared.registry.set_syncs(syncs) {
+        for (name, (waker, wakes)) in self.shared.threads.set_syncs(syncs) {
             let worker = SyncWorker { name, shared: self.shared };
             self.scope.spawn(move || worker.run_loop(waker, &wakes));
         }
@@ -108,7 +108,7 @@ impl SyncWorker<'_> {
             requested: None,
             failures: 0,
         };
-        while let Some(valid_sync) = self.shared.registry.find_desired(&self.name) {
+        while let Some(valid_sync) = self.shared.threads.find_desired(&self.name) {
             let mut until = self.reconcile_and_report(&valid_sync, &mut worker_state);
             self.update_watches(&valid_sync, &mut worker_state);
             loop {
@@ -137,7 +137,7 @@ impl SyncWorker<'_> {
         valid_sync: &ValidSync,
         worker_state: &mut WorkerState,
     ) -> Option<Instant> {
-        let WorkerContext { registry, telemetry: Telemetry { metrics, page }, .. } = self.shared;
+        let WorkerContext { threads, telemetry: Telemetry { metrics, page }, .. } = self.shared;
         // A request for a round is about all clusters.
         let asked = valid_sync.object.server_metadata.requested_at.clone();
         if asked != worker_state.requested {
@@ -177,7 +177,7 @@ impl SyncWorker<'_> {
         if outcome.is_some() {
             metrics.set_queue_depth(&self.name, worker_state.loop_state.tracker.failure_causes().count());
         }
-        registry.set_ready(&self.name, outcome.as_ref().is_some_and(SyncOutcome::is_ready));
+        threads.set_ready(&self.name, outcome.as_ref().is_some_and(SyncOutcome::is_ready));
         worker_state.failures =
             if outcome.as_ref().is_some_and(|o| !o.is_ready()) { worker_state.failures + 1 } else { 0 };
         let spec = &valid_sync.object.spec;
@@ -295,7 +295,7 @@ impl SyncWorker<'_> {
     fn find_unready(&self, valid_sync: &ValidSync) -> Result<Option<String>, hub::Error> {
         for on in valid_sync.object.dependency_names() {
             let name = on.full_name();
-            let is_ready = match (self.shared.registry.is_ready(&name), self.shared.hub) {
+            let is_ready = match (self.shared.threads.is_ready(&name), self.shared.hub) {
                 (Some(ready), _) => ready,
                 (None, Some(hub)) => hub.is_ready(&on)?,
                 (None, None) => false,
@@ -505,7 +505,7 @@ fn add_jitter(pause: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registry::wake_channel;
+    use crate::sync_threads::wake_channel;
 
     #[test]
     fn failures_are_tried_again_less_and_less_often() {

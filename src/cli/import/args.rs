@@ -72,5 +72,5 @@ pub(in crate::cli) struct LiveArgs {
     pub(in crate::cli) selection: SelectionArgs,
 
     #[command(flatten)]
-    pub(in crate::cli) inventory: ApplySetArgs,
+    pub(in crate::cli) apply_set: ApplySetArgs,
 }

@@ -141,8 +141,8 @@ impl LiveArgs {
             .and_then(|place| Provenance::default().find_repo(&place));
         let paths = self.selection.paths_in(&self.repo);
         let repo = repo.map(|repo| repo.narrowed_to(&paths));
-        let inventory = self.inventory.choose_applyset(repo.as_ref(), &paths);
-        let rules = ImportSettings { force: self.force, apply_set: &inventory, dialects: DIALECTS };
+        let apply_set = self.apply_set.choose_applyset(repo.as_ref(), &paths);
+        let rules = ImportSettings { force: self.force, apply_set: &apply_set, dialects: DIALECTS };
         let mut objects = Vec::new();
         for live in fetched.found {
             match check_import(&live.object, live.named, rules) {

@@ -16,11 +16,11 @@ impl MemberRun<'_> {
         &self,
         servers: &ServerAccess<'_>,
         session: &Session,
-        inventory: &ApplySet,
+        apply_set: &ApplySet,
     ) -> Option<EarlyReads> {
         let reads = self.moved.is_none() && !servers.check_access;
         reads.then(|| {
-            session.read_early(&servers.access.build_access(session), inventory, &self.args.clusters).ok()
+            session.read_early(&servers.access.build_access(session), apply_set, &self.args.clusters).ok()
         })?
     }
 }
@@ -31,7 +31,7 @@ impl ServerAccess<'_> {
         &self,
         args: &RepoArgs,
         session: &mut Session,
-        inventory: &ApplySet,
+        apply_set: &ApplySet,
         remember: bool,
     ) -> Result<Surveyed, CommandError> {
         if self.check_access {
@@ -40,7 +40,7 @@ impl ServerAccess<'_> {
         progress_line::set_phase("reading the clusters");
         let access = self.access.build_access(session);
         let surveyed = session
-            .survey_clusters(&access, inventory, remember, &args.clusters)
+            .survey_clusters(&access, apply_set, remember, &args.clusters)
             .map_err(|error| CommandError::Failed(args.without_access(error.to_string())))?;
         print_lines("warning", &surveyed.warnings);
         if !args.names_memory()

@@ -45,7 +45,7 @@ impl HubStateStore {
         Self { hub, caches }
     }
 
-    /// The Sync as it was carried out last, for an invalid object that is being deleted. One that was never carried out, or
+    /// Restores the Sync as it was carried out last, for an invalid object that is being deleted. One that was never carried out, or
     /// whose objects are to stay, is released. `None` if there is nothing to delete.
     ///
     /// The record is in a ConfigMap of the Sync's namespace, which more people may write than Syncs: its spec may ask for what
@@ -54,7 +54,7 @@ impl HubStateStore {
     /// # Errors
     ///
     /// If the record cannot be read, or its spec is not permitted.
-    pub(crate) fn last_valid(
+    pub(crate) fn restore_valid(
         &self,
         invalid: &InvalidSync,
         tenancy: &Tenancy,

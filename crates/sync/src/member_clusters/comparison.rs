@@ -8,11 +8,11 @@ use federate_sync_api::inventory::AppliedCluster;
 
 use crate::environment::Environment;
 use crate::member_clusters::change_queue::DueComparisons;
+use crate::member_clusters::cluster_counts::count_clusters;
 use crate::member_clusters::selection::selected_names;
 use crate::member_clusters::tracker::ClusterTracker;
 use crate::member_clusters::{ComparedClusters, MemberClusters};
 use crate::outcome::SyncOutcome;
-use crate::page::count_clusters;
 use crate::plan::changes::RenderedObjects;
 use crate::plan::sessions::{Checkout, CurrentSession, FormerSessions, LoopState, RevisionSession};
 use crate::reconciliation::{ReconcileError, Reconciliation, unchanged_outcome};

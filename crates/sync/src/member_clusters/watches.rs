@@ -13,8 +13,8 @@ use federate_sync_api::SyncSpec;
 use crate::environment::Environment;
 use crate::member_clusters::change_queue::ChangedClusters;
 use crate::member_clusters::selection::selected_clusters;
-use crate::registry::{Wake, WakeSender};
 use crate::sync_files::ValidSync;
+use crate::sync_threads::{Wake, WakeSender};
 
 /// Watches are started again after this long: credentials and addresses of clusters may have changed. Clusters that
 /// cannot be listed meanwhile are compared at the interval.
@@ -81,11 +81,11 @@ impl MemberWatches {
                 return true;
             }
         };
-        let inventory = ApplySet { namespace: set.0.clone(), name: set.1.clone() };
+        let apply_set = ApplySet { namespace: set.0.clone(), name: set.1.clone() };
         let (changed, waker) = (self.changed.clone(), self.waker.clone());
         let started = MemberWatch::start(
             &access.access,
-            &inventory,
+            &apply_set,
             watched.clone(),
             Arc::new(move |cluster: &ClusterName, object: Option<ObjectRef>| {
                 changed.lock().unwrap_or_else(PoisonError::into_inner).note_change(

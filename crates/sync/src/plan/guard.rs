@@ -10,7 +10,7 @@ use federate_engine::deletions::{Deletions, ExcessiveDeletions, PruneLimit};
 
 /// Why a plan may not replace an earlier one. `clusters` are those of the inventory: others are not touched. Without a
 /// limit, anything but everything may be deleted.
-pub(crate) fn find_refusal(
+pub(crate) fn refuse_deletions(
     earlier: &Plan,
     later: &Plan,
     clusters: &BTreeSet<&str>,
@@ -52,7 +52,7 @@ mod tests {
     }
 
     fn refused(earlier: &[(&str, usize)], later: &[(&str, usize)], limit: u8) -> bool {
-        find_refusal(
+        refuse_deletions(
             &plan(earlier),
             &plan(later),
             &BTreeSet::from(["m1", "m2"]),

@@ -15,12 +15,12 @@ use federate_sync_api::stage::{RoundEvent, StageInputs};
 use federate_sync_api::status::{RolloutStatus, SyncReason};
 use jiff::{SignedDuration, Timestamp};
 
+use crate::member_clusters::cluster_counts::count_clusters;
 use crate::member_clusters::comparison::ComparisonScope;
 use crate::member_clusters::selection::{selected_clusters, selected_names};
 use crate::member_clusters::tracker::{ClusterTracker, FailureKind, format_count};
 use crate::member_clusters::{ComparedClusters, HealthWait, MemberClusters};
 use crate::outcome::SyncOutcome;
-use crate::page::count_clusters;
 use crate::plan::sessions::{FormerSessions, LoopState, RevisionSession, SourceState};
 use crate::reconciliation::{ReconcileError, Reconciliation, RenderedRevision};
 use crate::state::SyncState;

@@ -1,4 +1,5 @@
-//! Reads the members of a session, or its inventory on the control plane, for a snapshot.
+//! Reads the members of a session, or its inventory on the control plane: for a snapshot, and in each round of the loop that plans by
+//! their status.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,7 @@ use federate_kubernetes::{ClusterName, Object, ObjectRef};
 use federate_live::snapshot::{MemberSnapshot, SnapshotOptions, read_inventory, read_members, read_status};
 use federate_live::{Access, DesiredState, Error};
 use federate_reconcile::ApplySet;
-use federate_reconcile::cluster::{DesiredObject, read_desired};
+use federate_reconcile::cluster::{DesiredObject, parse_desired};
 use federate_repo::{Claims, Role};
 
 use crate::Session;
@@ -31,7 +32,7 @@ impl Session {
         status: &(dyn Fn(&str) -> bool + Sync),
         now: Timestamp,
     ) -> Result<Vec<MemberSnapshot>, Error> {
-        let rendered: Vec<DesiredObject> = read_desired(&self.render().manifests, None);
+        let rendered: Vec<DesiredObject> = parse_desired(&self.render().manifests, None);
         // Where an object will be placed may differ from where it is: it is read everywhere.
         let objects: BTreeMap<&ObjectRef, &Value> =
             rendered.iter().map(|desired| (&desired.object, &*desired.body)).collect();
