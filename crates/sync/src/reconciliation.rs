@@ -157,6 +157,14 @@ pub(crate) struct RenderedRevision {
     changed: Option<BTreeSet<ObjectRef>>,
 }
 
+/// What became of bringing a revision to clusters.
+struct DeliveryResult {
+    /// What it means for the stage.
+    event: RoundEvent,
+    /// How the round ends, unless a further step says otherwise.
+    outcome: Result<SyncOutcome, ReconcileError>,
+}
+
 /// One round of a Sync. Its steps are methods in the files of their subjects:
 ///
 /// | step | file |
@@ -283,8 +291,9 @@ impl Reconciliation<'_> {
                     )?);
                 }
                 RoundEffect::Deliver(step) => {
-                    (event, ended) =
+                    let result =
                         self.deliver_revision(step, state, loop_state, &source_state, rendered.take())?;
+                    (event, ended) = (result.event, result.outcome);
                 }
                 RoundEffect::Finish => {
                     self.record_delivery(state, loop_state, &source_state)?;
@@ -522,7 +531,7 @@ impl Reconciliation<'_> {
         loop_state: &mut LoopState,
         source_state: &SourceState,
         rendered: Option<RenderedRevision>,
-    ) -> Result<(RoundEvent, Result<SyncOutcome, ReconcileError>), ReconcileError> {
+    ) -> Result<DeliveryResult, ReconcileError> {
         let SourceState { checkout, tip, name, .. } = source_state;
         if step == DeliveryStep::Retry {
             self.must_lead()?;
@@ -558,7 +567,7 @@ impl Reconciliation<'_> {
             (DeliveryStep::RollOut | DeliveryStep::RollOutPolicies, Err(_)) => RoundEvent::Waiting,
             (DeliveryStep::Apply | DeliveryStep::Retry, Err(_)) => Self::note_failing(state, loop_state),
         };
-        Ok((event, delivered))
+        Ok(DeliveryResult { event, outcome: delivered })
     }
 
     /// Applies a new revision to all clusters.
