@@ -174,43 +174,68 @@ impl<'a> CompiledOverridePolicy<'a> {
     pub(super) fn selects_template(&self, template: &Object) -> bool {
         let own = self.object.id.namespace.as_ref();
         own.is_none_or(|own| template.id.namespace.as_ref() == Some(own))
-            && self.implicit_priority(template).is_some()
-    }
-
-    fn implicit_priority(&self, manifest: &Object) -> Option<ImplicitPriority> {
-        if self.spec.resource_selectors.is_empty() {
-            return Some(ImplicitPriority::All);
-        }
-        self.selectors.find_matches(manifest).first().map(|(_, priority)| *priority)
+            && (self.spec.resource_selectors.is_empty() || !self.selectors.find_matches(template).is_empty())
     }
 }
 
-/// Every valid override policy, each group sorted by name.
+/// Every valid override policy, in groups.
 #[derive(Default)]
 pub(super) struct OverridePolicies<'a> {
-    cluster: Vec<CompiledOverridePolicy<'a>>,
-    namespaced: BTreeMap<&'a str, Vec<CompiledOverridePolicy<'a>>>,
+    cluster: OverrideGroup<'a>,
+    namespaced: BTreeMap<&'a str, OverrideGroup<'a>>,
+}
+
+/// The policies of a namespace, or the cluster-wide ones, sorted by name.
+#[derive(Default)]
+struct OverrideGroup<'a> {
+    policies: Vec<CompiledOverridePolicy<'a>>,
+    /// By the number of the policy.
+    selectors: SelectorIndex,
+    /// Those without selectors, which select everything.
+    unselective: Vec<usize>,
+}
+
+impl<'a> OverrideGroup<'a> {
+    fn new(mut policies: Vec<CompiledOverridePolicy<'a>>) -> Self {
+        policies.sort_by(|a, b| a.object.id.name.cmp(&b.object.id.name));
+        let (mut selectors, mut unselective) = (SelectorIndex::default(), Vec::new());
+        for (at, policy) in policies.iter().enumerate() {
+            let own = &policy.spec.resource_selectors;
+            if own.is_empty() {
+                unselective.push(at);
+            }
+            selectors.add_selectors(at, own, policy.object.id.namespace.as_deref());
+        }
+        Self { policies, selectors, unselective }
+    }
+
+    /// The policies that match, in the order in which they apply: by priority, then by name.
+    fn find_matches(&self, manifest: &Object) -> Vec<&CompiledOverridePolicy<'a>> {
+        let selecting = self.selectors.find_matches(manifest).into_iter();
+        let all = self.unselective.iter().map(|at| (ImplicitPriority::All, *at));
+        let mut found: Vec<(ImplicitPriority, usize)> =
+            selecting.map(|(at, priority)| (priority, at)).chain(all).collect();
+        found.sort_unstable();
+        found.into_iter().filter_map(|(_, at)| self.policies.get(at)).collect()
+    }
 }
 
 impl<'a> OverridePolicies<'a> {
     pub(super) fn new(objects: impl Iterator<Item = &'a Object>, behaviour: &KarmadaBehaviour) -> Self {
-        let mut all = Self::default();
+        let (mut cluster, mut namespaced) = (Vec::new(), BTreeMap::<&'a str, Vec<_>>::new());
         for policy in objects.filter_map(|object| CompiledOverridePolicy::new(object, behaviour)) {
             match policy.object.id.namespace.as_deref() {
-                Some(namespace) => all.namespaced.entry(namespace).or_default().push(policy),
-                None => all.cluster.push(policy),
+                Some(namespace) => namespaced.entry(namespace).or_default().push(policy),
+                None => cluster.push(policy),
             }
         }
-        all.cluster.sort_by(|a, b| a.object.id.name.cmp(&b.object.id.name));
-        for policies in all.namespaced.values_mut() {
-            policies.sort_by(|a, b| a.object.id.name.cmp(&b.object.id.name));
-        }
-        all
+        let namespaced = namespaced.into_iter().map(|(name, policies)| (name, OverrideGroup::new(policies)));
+        Self { cluster: OverrideGroup::new(cluster), namespaced: namespaced.collect() }
     }
 
     /// All policies, the cluster-wide ones first.
     pub(super) fn iter(&self) -> impl Iterator<Item = &CompiledOverridePolicy<'a>> {
-        self.cluster.iter().chain(self.namespaced.values().flatten())
+        self.cluster.policies.iter().chain(self.namespaced.values().flat_map(|group| &group.policies))
     }
 
     /// Whether there is a policy of that name in the namespace, or cluster-wide without one.
@@ -224,9 +249,13 @@ impl<'a> OverridePolicies<'a> {
     }
 
     fn policies_in(&self, namespace: Option<&str>) -> &[CompiledOverridePolicy<'a>] {
+        self.find_group(namespace).map_or(&[], |group| group.policies.as_slice())
+    }
+
+    fn find_group(&self, namespace: Option<&str>) -> Option<&OverrideGroup<'a>> {
         match namespace {
-            Some(namespace) => self.namespaced.get(namespace).map_or(&[], Vec::as_slice),
-            None => &self.cluster,
+            Some(namespace) => self.namespaced.get(namespace),
+            None => Some(&self.cluster),
         }
     }
 
@@ -237,14 +266,7 @@ impl<'a> OverridePolicies<'a> {
         namespace: Option<&str>,
         manifest: &Object,
     ) -> Vec<&CompiledOverridePolicy<'a>> {
-        let mut found: Vec<(ImplicitPriority, &CompiledOverridePolicy<'a>)> = self
-            .policies_in(namespace)
-            .iter()
-            .filter_map(|p| Some((p.implicit_priority(manifest)?, p)))
-            .collect();
-        // The group is sorted by name, and the sort is stable.
-        found.sort_by_key(|(implicit_priority, _)| *implicit_priority);
-        found.into_iter().map(|(_, policy)| policy).collect()
+        self.find_group(namespace).map(|group| group.find_matches(manifest)).unwrap_or_default()
     }
 }
 

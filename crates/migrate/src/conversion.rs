@@ -150,6 +150,7 @@ impl RepoConversion<'_> {
     /// What keeps the files from being edited.
     fn find_obstacles(&self, intent: &RepoIntent, text: &mut RepoText<'_>) -> Vec<MigrationProblem> {
         let mut problems = Vec::new();
+        text.read_files(&self.left_objects().map(|claimed| claimed.object.origin.file.clone()).collect());
         for claimed in self.left_objects() {
             problems.extend(text.find_obstacle(&claimed.object.id, &claimed.object.origin));
         }
@@ -802,9 +803,7 @@ impl RepoConversion<'_> {
                 }
             }
         }
-        for (origin, objects) in cut {
-            text.cut_objects(origin, &objects);
-        }
+        text.cut_objects(&cut);
     }
 
     fn write_policies(&self, intent: &RepoIntent, drafts: &[PolicyDraft], text: &mut RepoText<'_>) {

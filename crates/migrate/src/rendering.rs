@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use federate_dialect::{ClusterNames, Dialects, HUB};
-use federate_engine::{Engine, EngineSettings, Rendering};
+use federate_engine::{Engine, EngineSettings, Manifest, Rendering};
 use federate_kubernetes::{Cluster, Object, ObjectRef};
 use federate_repo::{ClaimedObject, Repo, Template};
 use federate_session::{Session, share_cluster_states};
+use rayon::prelude::*;
 use serde_json::{Map, Value};
 
 /// What some clusters receive of an object.
@@ -23,6 +24,19 @@ pub(crate) struct SentVariant {
 }
 
 impl SentVariant {
+    /// Reads a manifest; `None` if it is for the hub.
+    fn from_manifest(manifest: &Manifest, dialects: Dialects) -> Option<Self> {
+        if manifest.clusters.iter().any(|name| name.as_ref() == HUB) {
+            return None;
+        }
+        let stream = federate_yaml::read_stream(manifest.text.as_bytes());
+        let mut body = stream.documents.into_iter().next()?.value;
+        remove_bookkeeping(dialects, &mut body);
+        let overridden = manifest.changes.iter().flat_map(|change| change.paths.iter().cloned()).collect();
+        let policies = manifest.changes.iter().map(|change| change.policy.clone()).collect();
+        Some(Self { clusters: manifest.clusters.clone(), body, overridden, policies })
+    }
+
     /// Whether an override rule has changed the value at a pointer, one around it or one in it.
     pub(crate) fn is_overridden(&self, pointer: &str) -> bool {
         let is_within = |inner: &str, outer: &str| {
@@ -39,21 +53,16 @@ pub(crate) struct SentVariants(BTreeMap<ObjectRef, Vec<SentVariant>>);
 impl SentVariants {
     /// Reads the manifests of a rendering.
     pub(crate) fn from_rendering(rendering: &Rendering, dialects: Dialects) -> Self {
+        let sent: Vec<Option<SentVariant>> = rendering
+            .manifests
+            .par_iter()
+            .map(|manifest| SentVariant::from_manifest(manifest, dialects))
+            .collect();
         let mut variants: BTreeMap<ObjectRef, Vec<SentVariant>> = BTreeMap::new();
-        for manifest in &rendering.manifests {
-            if manifest.clusters.iter().any(|name| name.as_ref() == HUB) {
-                continue;
+        for (manifest, variant) in rendering.manifests.iter().zip(sent) {
+            if let Some(variant) = variant {
+                variants.entry(manifest.object.clone()).or_default().push(variant);
             }
-            let stream = federate_yaml::read_stream(manifest.text.as_bytes());
-            let Some(document) = stream.documents.into_iter().next() else { continue };
-            let mut body = document.value;
-            remove_bookkeeping(dialects, &mut body);
-            let overridden =
-                manifest.changes.iter().flat_map(|change| change.paths.iter().cloned()).collect();
-            let policies = manifest.changes.iter().map(|change| change.policy.clone()).collect();
-            let clusters = manifest.clusters.clone();
-            let variant = SentVariant { clusters, body, overridden, policies };
-            variants.entry(manifest.object.clone()).or_default().push(variant);
         }
         Self(variants)
     }

@@ -8,6 +8,7 @@ use federate_kubernetes::{ObjectRef, Origin};
 use federate_repo::Repo;
 use federate_yaml::edit::{self, ValueEdit};
 use federate_yaml::{TextRange, read_stream, split_texts};
+use rayon::prelude::*;
 use serde_json::Value;
 
 use crate::FileEdit;
@@ -79,6 +80,14 @@ impl<'r> RepoText<'r> {
         Self { repo, files: BTreeMap::new(), parsed: BTreeMap::new(), moves: Vec::new() }
     }
 
+    /// Reads files, on all cores.
+    pub(crate) fn read_files(&mut self, files: &BTreeSet<Arc<str>>) {
+        let parse =
+            |file: &Arc<str>| self.repo.texts.get(file).map(|bytes| (file.clone(), ParsedFile::parse(bytes)));
+        let parsed: Vec<(Arc<str>, ParsedFile)> = files.par_iter().filter_map(parse).collect();
+        self.parsed.extend(parsed);
+    }
+
     /// Why the text of an object cannot be changed, if it cannot.
     pub(crate) fn find_obstacle(&mut self, object: &ObjectRef, origin: &Origin) -> Option<MigrationProblem> {
         let problem = |why: &'static str, help: &'static str| MigrationProblem {
@@ -147,33 +156,25 @@ impl<'r> RepoText<'r> {
         }
     }
 
-    /// Replaces an object by objects that it contains.
-    pub(crate) fn cut_objects(&mut self, origin: &Origin, objects: &[CutObject<'_>]) {
-        let text = self.document_text(origin).unwrap_or_default();
-        let item = origin.item.map_or_else(String::new, |item| format!("/items/{item}"));
-        let is_json = is_json_text(text);
-        let outer = OuterDocument::new(text);
-        let mut texts: Vec<String> = Vec::with_capacity(objects.len());
-        for object in objects {
-            let cut = if is_json {
-                let mut written = String::new();
-                federate_yaml::write_document(object.body, &mut written);
-                written
+    /// Replaces objects by objects that they contain.
+    pub(crate) fn cut_objects(&mut self, cuts: &BTreeMap<&Origin, Vec<CutObject<'_>>>) {
+        let texts: Vec<&str> =
+            cuts.keys().map(|origin| self.document_text(origin).unwrap_or_default()).collect();
+        let cuts: Vec<(&&Origin, &Vec<CutObject<'_>>)> = cuts.iter().collect();
+        let written: Vec<Vec<String>> = cuts
+            .par_iter()
+            .zip(texts)
+            .map(|((origin, objects), text)| cut_texts(origin, text, objects))
+            .collect();
+        for ((origin, _), texts) in cuts.into_iter().zip(written) {
+            let changes = self.files.entry(origin.file.clone()).or_default();
+            if let Some(item) = origin.item {
+                let mut values = texts.iter().filter_map(|text| read_first_document(text));
+                changes.items.entry(origin.document).or_default().insert(item, values.next());
+                changes.added.extend(texts.into_iter().skip(1));
             } else {
-                outer.cut_template(&format!("{item}{}", object.pointer), object.body)
-            };
-            texts.push(template_text::edit_text(&cut, object.edits).unwrap_or(cut));
-        }
-        if let Some(first) = texts.first_mut().filter(|_| origin.item.is_none() && !is_json) {
-            first.insert_str(0, outer.comments());
-        }
-        let changes = self.files.entry(origin.file.clone()).or_default();
-        if let Some(item) = origin.item {
-            let mut values = texts.iter().filter_map(|text| read_first_document(text));
-            changes.items.entry(origin.document).or_default().insert(item, values.next());
-            changes.added.extend(texts.into_iter().skip(1));
-        } else {
-            changes.documents.entry(origin.document).or_default().extend(texts);
+                changes.documents.entry(origin.document).or_default().extend(texts);
+            }
         }
     }
 
@@ -227,11 +228,18 @@ impl<'r> RepoText<'r> {
     /// The edits of all files, sorted by path. A file of which nothing is left is deleted.
     pub(crate) fn into_edits(self) -> Result<Vec<FileEdit>, Vec<MigrationProblem>> {
         let (mut edits, mut problems): (Vec<FileEdit>, Vec<MigrationProblem>) = (Vec::new(), Vec::new());
-        for (path, changes) in self.files {
-            let bytes = self.repo.texts.get(&path).cloned();
-            match changes.apply_to(bytes.as_deref()) {
+        let changed: Vec<_> = self
+            .files
+            .into_par_iter()
+            .map(|(path, changes)| {
+                let content = changes.apply_to(self.repo.texts.get(&path).map(AsRef::as_ref));
+                (path, content)
+            })
+            .collect();
+        for (path, content) in changed {
+            match content {
                 Ok(content) => {
-                    if content.as_deref() != bytes.as_deref() {
+                    if content.as_deref() != self.repo.texts.get(&path).map(AsRef::as_ref) {
                         edits.push(FileEdit { path, content: content.map(Into::into) });
                     }
                 }
@@ -255,6 +263,28 @@ impl<'r> RepoText<'r> {
         let edits = by_path.into_iter().map(|(path, content)| FileEdit { path, content }).collect();
         if problems.is_empty() { Ok(edits) } else { Err(problems) }
     }
+}
+
+/// The texts of objects that are cut out of a document.
+fn cut_texts(origin: &Origin, text: &str, objects: &[CutObject<'_>]) -> Vec<String> {
+    let item = origin.item.map_or_else(String::new, |item| format!("/items/{item}"));
+    let is_json = is_json_text(text);
+    let outer = OuterDocument::new(text);
+    let mut texts: Vec<String> = Vec::with_capacity(objects.len());
+    for object in objects {
+        let cut = if is_json {
+            let mut written = String::new();
+            federate_yaml::write_document(object.body, &mut written);
+            written
+        } else {
+            outer.cut_template(&format!("{item}{}", object.pointer), object.body)
+        };
+        texts.push(template_text::edit_text(&cut, object.edits).unwrap_or(cut));
+    }
+    if let Some(first) = texts.first_mut().filter(|_| origin.item.is_none() && !is_json) {
+        first.insert_str(0, outer.comments());
+    }
+    texts
 }
 
 /// Whether a file is rendered for each cluster.
