@@ -512,6 +512,7 @@ fn no_tag_moves_when_another_process_may_lead() {
             tags: &["latest".to_owned()],
             earlier: Some("latest"),
             kept: None,
+            has_pushed_kept: false,
             clusters: &[],
             types: ArtifactTypes::Oci,
             always: false,
@@ -617,6 +618,19 @@ fn what_is_held_back_keeps_its_manifest_or_nothing_is_pushed() {
         "{said}"
     );
     assert_eq!(registry.take_writes(), [""; 0]);
+}
+
+#[test]
+fn a_cluster_where_everything_is_held_back_has_an_empty_artifact() {
+    let (sandbox, registry) = web();
+    let fails = "apiVersion: policy.karmada.io/v1alpha1\nkind: ClusterOverridePolicy\nmetadata: {name: o}\nspec:\n  \
+                 overrideRules: [{overriders: {plaintext: [{path: /spec/none/none, operator: add, value: 1}]}}]\n";
+    sandbox.write("override.yaml", fails);
+    for _ in 0..2 {
+        let said = push(&sandbox, &registry, "--tag latest --keep-going").code(2).err;
+        assert!(!said.contains("keeps the manifest of"), "nothing was there before: {said}");
+        assert!(registry.files("acme/fleet/m1", "latest").is_empty());
+    }
 }
 
 #[test]

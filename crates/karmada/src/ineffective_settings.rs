@@ -38,13 +38,11 @@ pub(super) fn find_ineffective_settings(plane: &KarmadaPlanner<'_>) -> Vec<Findi
         found.extend(check_weights(policy, &placement.field("replicaScheduling"), plane.clusters));
         found.extend(check_failover(policy));
     }
-    for policy in plane.overrides.iter() {
+    let selected = plane.overrides.select_templates(plane.templates);
+    for (policy, selected) in plane.overrides.iter().zip(selected) {
         let body = Cursor::new(&policy.object.body);
         let spec = body.field("spec");
-        let selected: Vec<&Value> = (plane.templates.iter())
-            .filter(|template| policy.selects_template(&template.object))
-            .map(|template| &template.object.body)
-            .collect();
+        let selected: Vec<&Value> = selected.into_iter().map(|template| &template.body).collect();
         found.extend(ignored_overriders(policy.object, &spec));
         for rule in spec.field("overrideRules").items().chain([spec]) {
             found.extend(check_images(

@@ -18,6 +18,7 @@ use super::selector::{ImplicitPriority, SelectorIndex};
 use super::version::KarmadaBehaviour;
 use federate_kubernetes::patch::{self, JsonPatchOperation};
 use federate_kubernetes::{Cluster, Object, work};
+use federate_repo::Template;
 
 mod field;
 mod image;
@@ -101,7 +102,6 @@ pub(super) struct CompiledOverridePolicy<'a> {
     spec: KarmadaOverrideSpec,
     pub(super) rules: Vec<CompiledOverrideRule>,
     classes: OnceLock<Classes>,
-    selectors: SelectorIndex,
 }
 
 /// The clusters of the inventory by the rules that target them.
@@ -151,9 +151,7 @@ impl<'a> CompiledOverridePolicy<'a> {
         for target in rules.iter_mut().filter_map(|rule| rule.target.as_mut()) {
             target.read_as(behaviour);
         }
-        let mut selectors = SelectorIndex::default();
-        selectors.add_selectors(0, &spec.resource_selectors, object.id.namespace.as_deref());
-        Some(Self { object, spec, rules, classes: OnceLock::new(), selectors })
+        Some(Self { object, spec, rules, classes: OnceLock::new() })
     }
 
     /// The class of a cluster, which identifies the rules that target it. The inventory is always the same.
@@ -168,13 +166,6 @@ impl<'a> CompiledOverridePolicy<'a> {
 
     fn cluster_classes(&self, inventory: &[Cluster]) -> &Classes {
         self.classes.get_or_init(|| Classes::new(&self.rules, inventory))
-    }
-
-    /// Whether it selects a template.
-    pub(super) fn selects_template(&self, template: &Object) -> bool {
-        let own = self.object.id.namespace.as_ref();
-        own.is_none_or(|own| template.id.namespace.as_ref() == Some(own))
-            && (self.spec.resource_selectors.is_empty() || !self.selectors.find_matches(template).is_empty())
     }
 }
 
@@ -209,14 +200,14 @@ impl<'a> OverrideGroup<'a> {
         Self { policies, selectors, unselective }
     }
 
-    /// The policies that match, in the order in which they apply: by priority, then by name.
-    fn find_matches(&self, manifest: &Object) -> Vec<&CompiledOverridePolicy<'a>> {
+    /// The policies that match, by number, in the order in which they apply: by priority, then by name.
+    fn find_matches(&self, manifest: &Object) -> impl Iterator<Item = usize> + use<> {
         let selecting = self.selectors.find_matches(manifest).into_iter();
         let all = self.unselective.iter().map(|at| (ImplicitPriority::All, *at));
         let mut found: Vec<(ImplicitPriority, usize)> =
             selecting.map(|(at, priority)| (priority, at)).chain(all).collect();
         found.sort_unstable();
-        found.into_iter().filter_map(|(_, at)| self.policies.get(at)).collect()
+        found.into_iter().map(|(_, at)| at)
     }
 }
 
@@ -236,6 +227,27 @@ impl<'a> OverridePolicies<'a> {
     /// All policies, the cluster-wide ones first.
     pub(super) fn iter(&self) -> impl Iterator<Item = &CompiledOverridePolicy<'a>> {
         self.cluster.policies.iter().chain(self.namespaced.values().flat_map(|group| &group.policies))
+    }
+
+    /// The templates that each policy selects, in the order of [`iter`](Self::iter).
+    pub(super) fn select_templates<'t>(&self, templates: &'t [Template]) -> Vec<Vec<&'t Object>> {
+        let mut next = self.cluster.policies.len();
+        let mut first_numbers: BTreeMap<&str, usize> = BTreeMap::new();
+        for (namespace, group) in &self.namespaced {
+            first_numbers.insert(namespace, next);
+            next += group.policies.len();
+        }
+        let mut selected = vec![Vec::new(); next];
+        for template in templates {
+            let own = template.object.id.namespace.as_deref();
+            let own = own.and_then(|own| Some((*first_numbers.get(own)?, self.namespaced.get(own)?)));
+            for (first, group) in std::iter::once((0, &self.cluster)).chain(own) {
+                for at in group.find_matches(&template.object) {
+                    selected.get_mut(first + at).into_iter().for_each(|found| found.push(&template.object));
+                }
+            }
+        }
+        selected
     }
 
     /// Whether there is a policy of that name in the namespace, or cluster-wide without one.
@@ -266,7 +278,8 @@ impl<'a> OverridePolicies<'a> {
         namespace: Option<&str>,
         manifest: &Object,
     ) -> Vec<&CompiledOverridePolicy<'a>> {
-        self.find_group(namespace).map(|group| group.find_matches(manifest)).unwrap_or_default()
+        let Some(group) = self.find_group(namespace) else { return Vec::new() };
+        group.find_matches(manifest).filter_map(|at| group.policies.get(at)).collect()
     }
 }
 

@@ -3,7 +3,7 @@
 //! Nothing is pushed that the registry has. Tags move last, when everything that they name is there and signed: first those of
 //! the clusters, then those of the plan.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -358,14 +358,16 @@ impl ArtifactStore {
     }
 
     /// Brings the artifacts of clusters into the registry, without tags. A cluster that receives nothing and has no artifact gets
-    /// none.
+    /// none. One where everything is held back gets an empty one, which says so.
     pub(crate) fn store_clusters(
         &self,
         form: &ArtifactForm<'_>,
         tree: &OutputTree,
+        plan: &Plan,
         clusters: &[String],
     ) -> Result<Vec<StoredArtifact>, Error> {
         let plan_at = plan_address(form.address)?;
+        let placed: BTreeSet<&str> = plan.affected_clusters().into_iter().map(AsRef::as_ref).collect();
         let mut stored = Vec::new();
         for clusters in clusters.chunks(MAX_PARALLEL_ARTIFACTS) {
             let layers: Vec<ArtifactLayer> = clusters
@@ -378,7 +380,8 @@ impl ArtifactStore {
                 if address.repository() == plan_at.repository() {
                     return Err(Error::ReservedName(address.to_string()));
                 }
-                let is_empty = artifact::count_objects(tree, cluster) == 0;
+                let is_empty =
+                    artifact::count_objects(tree, cluster) == 0 && !placed.contains(cluster.as_str());
                 let desired = form.describe(&layer);
                 stores.push(self.store_artifact(form, Some(cluster), address, layer, desired, is_empty));
             }

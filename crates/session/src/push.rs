@@ -72,6 +72,8 @@ pub struct PushRequest<'p> {
     pub earlier: Option<&'p str>,
     /// The plan that counts as that of earlier artifacts if the registry has none.
     pub kept: Option<&'p Plan>,
+    /// Whether artifacts of it were pushed.
+    pub has_pushed_kept: bool,
     /// The clusters to push; empty for all.
     pub clusters: &'p [String],
     /// The media types.
@@ -179,7 +181,7 @@ impl PushRequest<'_> {
                 return Ok(Ok(RenderedPush { session, outcome: PushOutcome::Refused(excess) }));
             }
         }
-        let tree = self.lay_out(&session, self.find_memory(&plans))?;
+        let tree = self.lay_out(&session, self.find_pushed(&plans))?;
         let mut tagged = Vec::new();
         let pushed = self.push_tree(&session, &tree, &plans, &mut tagged);
         moved.add_changed(&tagged);
@@ -213,9 +215,15 @@ impl PushRequest<'_> {
         self.earlier.and_then(|tag| plans.find_plan(tag)).or(self.kept)
     }
 
-    /// The rendered tree. An object that its control plane withholds keeps the manifest of the earlier artifact.
-    fn lay_out<E>(&self, session: &Session, memory: Option<&Plan>) -> Result<OutputTree, Error<E>> {
-        let (earlier, failed) = (EarlierArtifacts::new(self, memory), RefCell::new(None));
+    /// The plan whose artifacts were pushed.
+    fn find_pushed<'r>(&'r self, plans: &'r PublishedPlans) -> Option<&'r Plan> {
+        self.earlier.and_then(|tag| plans.find_plan(tag)).or(self.kept.filter(|_| self.has_pushed_kept))
+    }
+
+    /// The rendered tree. An object that its control plane withholds keeps the manifest of the earlier artifact, of the plan
+    /// `pushed`.
+    fn lay_out<E>(&self, session: &Session, pushed: Option<&Plan>) -> Result<OutputTree, Error<E>> {
+        let (earlier, failed) = (EarlierArtifacts::new(self, pushed), RefCell::new(None));
         let manifests = session.render().with_retained(|object: &ObjectRef, cluster: &str| {
             earlier.read_manifest(object, cluster).unwrap_or_else(|error| {
                 failed.borrow_mut().get_or_insert(error);
@@ -258,7 +266,7 @@ impl PushRequest<'_> {
             always: self.always,
         };
         let clusters = self.select_clusters(tree, session.plan(), plans);
-        let clusters = self.store.store_clusters(&form, tree, &clusters)?;
+        let clusters = self.store.store_clusters(&form, tree, session.plan(), &clusters)?;
         let of_plan: Vec<StoredArtifact> = self.store.store_plan(&form, tree)?.into_iter().collect();
         if let Some(SignatureRequest { key, plain_http }) = self.signature {
             for artifact in clusters.iter().chain(&of_plan).filter(|artifact| artifact.is_new) {
@@ -333,16 +341,17 @@ type ArtifactFiles = BTreeMap<String, Arc<str>>;
 /// The earlier artifacts of clusters. Each is read once.
 struct EarlierArtifacts<'e> {
     request: &'e PushRequest<'e>,
-    memory: Option<&'e Plan>,
+    /// Their plan.
+    plan: Option<&'e Plan>,
     /// The files by path, by cluster; `None` where the registry has no artifact.
     files: RefCell<BTreeMap<String, Option<ArtifactFiles>>>,
-    /// The objects in the memory with what places them.
+    /// The objects of the plan with what places them.
     placements: OnceCell<BTreeMap<&'e ObjectRef, Vec<&'e Placement>>>,
 }
 
 impl<'e> EarlierArtifacts<'e> {
-    fn new(request: &'e PushRequest<'e>, memory: Option<&'e Plan>) -> Self {
-        Self { request, memory, files: RefCell::default(), placements: OnceCell::new() }
+    fn new(request: &'e PushRequest<'e>, plan: Option<&'e Plan>) -> Self {
+        Self { request, plan, files: RefCell::default(), placements: OnceCell::new() }
     }
 
     /// The manifest of an object for a cluster, if there is one. An artifact that should have it and is gone is an error: without it,
@@ -368,11 +377,11 @@ impl<'e> EarlierArtifacts<'e> {
         }
     }
 
-    /// Whether the memory has the object in the cluster.
+    /// Whether the plan has the object in the cluster.
     fn was_placed(&self, object: &ObjectRef, cluster: &str) -> bool {
         let placements = self.placements.get_or_init(|| {
             let mut by_object = BTreeMap::<_, Vec<_>>::new();
-            for placement in self.memory.iter().flat_map(|plan| &plan.placements) {
+            for placement in self.plan.iter().flat_map(|plan| &plan.placements) {
                 by_object.entry(&placement.object).or_default().push(placement);
             }
             by_object

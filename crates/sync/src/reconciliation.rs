@@ -446,7 +446,9 @@ impl Reconciliation<'_> {
             branches = committed;
             session
         } else if let Some(push) = &self.spec.push {
-            let (session, pushed) = self.push_rendering(push, loop_state, source_state, kept.as_ref())?;
+            let has_pushed = state.record.status.artifact.is_some();
+            let (session, pushed) =
+                self.push_rendering(push, loop_state, source_state, kept.as_ref(), has_pushed)?;
             artifact = Some(pushed);
             session
         } else {

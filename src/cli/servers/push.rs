@@ -126,6 +126,7 @@ impl PushCommand {
             tags: &tags,
             earlier: earlier.as_deref(),
             kept: None,
+            has_pushed_kept: false,
             clusters: &self.args.clusters,
             types: match self.media_types {
                 TypesName::Oci => ArtifactTypes::Oci,

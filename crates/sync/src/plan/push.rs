@@ -47,13 +47,15 @@ impl Reconciliation<'_> {
         Ok(accepted.artifact.is_none() || !moved.is_empty())
     }
 
-    /// Pushes the rendering. The memory is the plan in the registry, or else `kept`.
+    /// Pushes the rendering. The memory is the plan in the registry, or else `kept`; `has_pushed_kept`
+    /// says whether that was pushed before.
     pub(crate) fn push_rendering(
         &self,
         push: &PushSpec,
         loop_state: &mut LoopState,
         source_state: &SourceState,
         kept: Option<&Plan>,
+        has_pushed_kept: bool,
     ) -> Result<(Session, ArtifactStatus), ReconcileError> {
         let target = self.open_target(push)?;
         let own = prune_limit(push.prune_limit);
@@ -65,6 +67,7 @@ impl Reconciliation<'_> {
             tags: &tags,
             earlier: Some(push.memory_tag()),
             kept,
+            has_pushed_kept,
             clusters: &[],
             types: match push.media_types.unwrap_or_default() {
                 MediaTypes::Oci => ArtifactTypes::Oci,
