@@ -3,8 +3,8 @@
 // 1,000 and 10,000 Deployments with a ConfigMap each, over 100 clusters; each also as its worst, in which every object and value
 // differs from all others. A row per page: bytes, the time to write it, first paint, usable, the time from a key in the filter to
 // its frame and the time of the main thread that it costs, for the changed objects, for all, and for all with a column per cluster.
-// With --check it fails beyond the budgets: bytes, the order of paint and script, and the time of the main thread, which another
-// program's load hardly changes.
+// With --check it fails beyond the budgets: bytes, the order of paint and script, elements, and the time of the main thread, which
+// another program's load hardly changes.
 //
 // Needs what tests/page/page.mjs needs; FEDERATE_BIN names a release build, or the times to write are not worth reading.
 
@@ -22,6 +22,8 @@ const PAGES = [
   { name: '10,000 × 100', objects: 10000, worst: false, bytes: 15e6, key: 75 },
   { name: '10,000 × 100, worst', objects: 10000, worst: true, bytes: 15e6, key: 75 },
 ];
+/** Elements of a page in which all objects are shown with a column per cluster. */
+const MOST_NODES = 3000;
 const KEYS = [...'app-123', ...'memb', ...'1.1'];
 
 /** Numbers that look random and are the same in each run. */
@@ -118,6 +120,7 @@ for (const page of PAGES) {
     `${range(seen.frames, median)} / ${range(seen.frames, percentile)} ms`, `${range(seen.work, median)} / ${range(seen.work, percentile)} ms`, seen.nodes, `${Math.round(seen.heap / 1e6)} MB`]);
   if (seen.bytes > page.bytes) failures.push(`${page.name}: ${seen.bytes} bytes, not at most ${page.bytes}`);
   if (seen.paint > seen.start) failures.push(`${page.name}: nothing is painted before the script starts`);
+  if (seen.nodes > MOST_NODES) failures.push(`${page.name}: ${seen.nodes} elements, not at most ${MOST_NODES}`);
   if (worst > page.key) failures.push(`${page.name}: a key costs ${Math.round(worst)} ms of the main thread, not at most ${page.key}`);
 }
 console.log(rows.map((row) => `| ${row.join(' | ')} |`).join('\n'));

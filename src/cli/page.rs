@@ -146,14 +146,10 @@ fn print_page(page: &impl PageContent, host: PageHost) -> Result<String, Command
 }
 
 fn explain_objects(page: &mut PageDocument<'_>, session: &Session) {
-    use rayon::prelude::*;
     let objects: Vec<ObjectRef> = page.objects_to_explain().into_iter().cloned().collect();
-    let explained: Vec<_> =
-        objects.par_iter().map(|object| (object, session.explain_decision(object))).collect();
-    for (object, explained) in &explained {
-        // What takes too much work is not explained.
-        if let Ok(Some(explained)) = explained {
-            page.add_explanation(object, explained);
+    for (object, explained) in objects.iter().zip(session.explain_decisions(&objects)) {
+        if let Some(explained) = explained {
+            page.add_explanation(object, &explained);
         }
     }
 }

@@ -19,6 +19,7 @@ const repos = {
     replaceInFile(folder, 'policy.yaml', '{matchLabels: {tier: gold}}', '{matchLabels: {tier: plain}}');
     replaceInFile(folder, 'policy.yaml', 'member-003', 'member-009');
   }),
+  nowhere: createRepo('nowhere', (folder) => writeFleet(folder, 3, 70), (folder) => replaceInFile(folder, 'policy.yaml', '{matchLabels: {tier: gold}}', '{matchLabels: {tier: none}}')),
   hostile: createRepo('hostile', (folder) => writeFleet(folder, 3, 2, 'plain'), (folder) => writeFleet(folder, 3, 2, HOSTILE)),
 };
 
@@ -100,6 +101,56 @@ await test('the filter finds values, and an odd value stands out', async () => {
   await new Promise((done) => setTimeout(done, 300));
   assert.equal(await page.locator('.status').textContent(), '1 of 120 objects');
   assert.match(await page.locator('.row.item .cell.first').first().getAttribute('title'), /app-7$/);
+  await close();
+});
+
+await test('the verdict is painted before the data is read', async () => {
+  const { page, close } = await open(pages.large);
+  const [paint, start] = await page.evaluate(() => ['first-contentful-paint', 'federate-start'].map((name) => performance.getEntriesByName(name)[0].startTime));
+  assert.ok(paint < start, `painted after ${paint} ms, and read from ${start} ms`);
+  await close();
+});
+
+await test('of columns, those are drawn that can be seen', async () => {
+  const { page, complaints, close } = await open(pages.large);
+  await page.getByRole('button', { name: 'Clusters', exact: true }).click();
+  await page.getByRole('button', { name: 'All', exact: true }).click();
+  const read = () => {
+    const heads = new Map([...document.querySelectorAll('.matrix-head [aria-colindex]')].map((head) => [head.getAttribute('aria-colindex'), head.getBoundingClientRect()]));
+    const cells = [...document.querySelectorAll('.row.item .cell.data')];
+    return {
+      columns: cells.map((cell) => Number(cell.getAttribute('aria-colindex'))),
+      aligned: cells.every((cell) => Math.abs(cell.getBoundingClientRect().left - heads.get(cell.getAttribute('aria-colindex')).left) < 1),
+    };
+  };
+  const start = await page.evaluate(read);
+  assert.ok(start.aligned, 'cells do not stand below their clusters');
+  assert.ok(start.columns.includes(3), 'the first cluster has no cell');
+  assert.ok(!start.columns.includes(41), 'the last cluster but one has cells that cannot be seen');
+  await page.evaluate(() => (document.querySelector('.matrix-box').scrollLeft = 1e6));
+  await until(page, () => [...document.querySelectorAll('.row.item .cell.data')].some((cell) => Number(cell.getAttribute('aria-colindex')) >= 41));
+  const end = await page.evaluate(read);
+  assert.ok(end.aligned, 'cells do not stand below their clusters');
+  assert.ok(!end.columns.includes(3), 'the first cluster has cells that cannot be seen');
+  await page.evaluate(() => (document.querySelector('.matrix-box').scrollLeft = 0));
+  await until(page, () => [...document.querySelectorAll('.row.item .cell.data')].some((cell) => cell.getAttribute('aria-colindex') === '3'));
+  await page.locator('.row.item .cell.first').nth(1).click();
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('End');
+  await until(page, () => document.activeElement.getAttribute('aria-colindex') === '42');
+  await new Promise((done) => setTimeout(done, 100));
+  assert.equal(await page.evaluate(() => document.activeElement.getAttribute('aria-colindex')), '42', 'the focus is lost where columns are drawn');
+  assert.equal(await page.locator('.matrix-rows [tabindex="0"]').count(), 1);
+  assert.deepEqual(complaints, []);
+  await close();
+});
+
+await test('what cannot all be named is shown in the matrix', async () => {
+  const { page, complaints, close } = await open(writePage('diff-nowhere', ['diff', 'HEAD', '.', '-o', 'html'], repos.nowhere));
+  assert.equal(await page.locator('section[aria-labelledby=decide] b.bad').count(), 60);
+  await page.getByRole('button', { name: '10 more objects, in the matrix' }).click();
+  assert.equal(await page.locator('.status').textContent(), '70 of 140 objects');
+  assert.deepEqual(complaints, []);
   await close();
 });
 

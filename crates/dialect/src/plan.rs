@@ -66,6 +66,12 @@ fn kind() -> String {
 }
 
 impl Plan {
+    /// Where an object goes, by its first row.
+    pub fn find_placement(&self, object: &ObjectRef) -> Option<&Placement> {
+        let at = self.placements.partition_point(|row| row.object < *object);
+        self.placements.get(at).filter(|row| row.object == *object)
+    }
+
     /// The clusters that receive objects, and those from which objects are removed.
     pub fn affected_clusters(&self) -> BTreeSet<&ClusterName> {
         let mut lists = BTreeSet::new();

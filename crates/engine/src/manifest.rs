@@ -196,9 +196,7 @@ impl Engine<'_> {
 
     /// Returns what each cluster receives of one object of the plan, as values instead of text.
     pub fn object_variants(&self, plan: &Plan, object: &ObjectRef) -> Vec<ManifestVariant> {
-        let at = plan.placements.partition_point(|row| row.object < *object);
-        let placement = plan.placements.get(at).filter(|row| row.object == *object);
-        placement.map(|placement| self.render_variants(placement)).unwrap_or_default()
+        plan.find_placement(object).map(|placement| self.render_variants(placement)).unwrap_or_default()
     }
 }
 

@@ -308,7 +308,7 @@ impl Engine<'_> {
     /// Explains the placement of an object: by the dialect that placed it, or by the first dialect that can say
     /// why the object is not placed.
     pub fn explain_placement(&self, object: &ObjectRef, plan: &Plan) -> Option<Explanation> {
-        match plan.placements.iter().find(|p| p.object == *object) {
+        match plan.find_placement(object) {
             Some(placed) => {
                 self.find_planner(&placed.dialect)?.explain_placement(object, self.previous, Some(placed))
             }

@@ -213,4 +213,11 @@ export class Model extends BaseModel {
     }
     return words;
   }
+  /**
+   * @param {Item} item
+   * @returns {import('./model.js').ValueRow[]}
+   */
+  listValues(item) {
+    return this.getChanges(item).flatMap((change) => change.paths.map((path) => ({ item, field: item.ref.kind + ' ' + path.path, clusters: change.clusters, from: path.from, to: path.to })));
+  }
 }

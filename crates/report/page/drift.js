@@ -73,6 +73,16 @@ class DriftModel extends BaseModel {
     }
     return words;
   }
+
+  /**
+   * @param {DriftItem} item
+   * @returns {import('./model.js').ValueRow[]}
+   */
+  listValues(item) {
+    return groupActions(this, item).flatMap(({ action, clusters, times }) =>
+      action.diffs.map((diff, at) => ({ item, field: item.ref.kind + ' ' + diff.path + (diff.manager ? ' · ' + diff.manager : ''), clusters, from: diff.desired, to: diff.live, who: describeWriter(diff, times[at]) })),
+    );
+  }
 }
 
 /** The cells: how many fields differ, or what else is the matter. */
@@ -306,11 +316,7 @@ class DriftView extends PageView {
    */
   drawItems(page, items) {
     const model = /** @type {DriftModel} */ (page.model);
-    const rows = items.flatMap((item) =>
-      groupActions(model, item).flatMap(({ action, clusters, times }) =>
-        action.diffs.map((diff, at) => ({ item, field: item.ref.kind + ' ' + diff.path + (diff.manager ? ' · ' + diff.manager : ''), clusters, from: diff.desired, to: diff.live, who: describeWriter(diff, times[at]) })),
-      ),
-    );
+    const rows = items.flatMap((item) => model.getValues(item));
     drawValues(page.showSection('values'), rows, ['Rendered', 'Live'], 'No field differs.', (item) => page.open(item));
   }
 

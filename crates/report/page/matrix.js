@@ -11,6 +11,15 @@ const FEW_CLUSTERS = 14;
 /** So many rows of a group that only restart or change fields are shown before they are folded. */
 const FOLD_FROM = 3;
 
+/** The width of the column with totals, in pixels. */
+const TOTAL_WIDTH = 104;
+
+/** How far beyond what can be seen rows and cells are drawn, in pixels. */
+const DRAWN_BEYOND = 120;
+
+/** The pixels to whose multiples cells are drawn, so that they are drawn again only when that much has been scrolled. */
+const DRAWN_WIDTH = 400;
+
 /** Rows that are printed. */
 const PRINTED_ROWS = 400;
 
@@ -50,10 +59,14 @@ export class Matrix extends ItemList {
     /** The top of each row, and the height of all. @type {number[]} */
     this.tops = [0];
     this.focus = { row: 0, column: 0 };
-    /** @type {Map<number, HTMLElement>} */
+    /** The rows that have elements. @type {Map<number, HTMLElement>} */
     this.drawn = new Map();
+    /** What the drawn header and the cells of the drawn rows depend on, besides their items. */
+    this.layout = '';
+    /** The pixels between which cells are drawn, from the left of the first column. @type {[number, number]} */
+    this.drawnWidth = [0, Infinity];
     this.head = createElement('div', { class: 'matrix-head', role: 'row', 'aria-rowindex': 1 });
-    this.space = createElement('div', { class: 'matrix-rows', role: 'rowgroup' });
+    this.space = createElement('div', { class: 'matrix-rows', role: 'rowgroup', click: (/** @type {Event} */ event) => this.handleClick(event) });
     this.box = createElement(
       'div',
       {
@@ -61,7 +74,7 @@ export class Matrix extends ItemList {
         role: 'grid',
         'aria-label': model.title,
         keydown: (/** @type {KeyboardEvent} */ event) => this.handleKey(event),
-        scroll: () => this.drawRows(),
+        scroll: () => this.handleScroll(),
       },
       createElement('div', { class: 'matrix-headgroup', role: 'rowgroup' }, this.head),
       this.space,
@@ -98,6 +111,7 @@ export class Matrix extends ItemList {
     if (model.groupings.every(([key]) => key !== this.groupBy)) this.groupBy = model.groupings[0][0];
     this.model = model;
     this.cells = cells;
+    this.layout = '';
     this.mount(root);
   }
 
@@ -110,6 +124,23 @@ export class Matrix extends ItemList {
     if (width === this.width) return;
     this.width = width;
     this.update();
+  }
+
+  handleScroll() {
+    if (this.computeDrawnWidth().join() === this.drawnWidth.join()) this.drawRows();
+    else this.update();
+  }
+
+  /**
+   * The pixels between which cells are drawn, in steps, so that they seldom change.
+   * @returns {[number, number]}
+   */
+  computeDrawnWidth() {
+    if (this.isNarrow()) return [0, Infinity];
+    const step = (/** @type {number} */ pixels) => Math.floor(pixels / DRAWN_WIDTH) * DRAWN_WIDTH;
+    const left = this.box.scrollLeft - TOTAL_WIDTH;
+    const width = (this.box.clientWidth || 900) - this.nameWidth();
+    return [step(left - DRAWN_BEYOND), step(left + width + DRAWN_BEYOND) + DRAWN_WIDTH];
   }
 
   drawControls() {
@@ -141,7 +172,7 @@ export class Matrix extends ItemList {
   }
 
   /**
-   * Shows the objects that a filter lets through.
+   * Shows the items that a filter lets through.
    * @param {import('./model.js').Item[]} items
    * @param {boolean} isFiltered
    */
@@ -154,29 +185,58 @@ export class Matrix extends ItemList {
   /** Computes rows and columns again, and draws what can be seen. */
   update() {
     const hadFocus = this.box.contains(document.activeElement);
+    const shown = this.drawn.size > 0 ? this.listDrawnItems() : new Map();
     this.columns = this.createColumns();
     this.rows = this.createRows();
     const narrow = this.isNarrow();
     this.tops = [0];
+    let height = 0;
     for (const row of this.rows) {
-      const height = row.kind === 'group' ? 36 : narrow ? 58 : 30;
-      this.tops.push(this.tops[this.tops.length - 1] + height);
+      height += row.kind === 'group' ? 36 : narrow ? 58 : 30;
+      this.tops.push(height);
     }
-    const width = this.columns.reduce((sum, column) => sum + column.width, 0);
-    this.space.style.height = this.tops[this.rows.length] + 'px';
-    this.space.style.width = narrow ? '100%' : this.nameWidth() + 104 + width + 'px';
-    this.head.style.width = this.space.style.width;
+    this.space.style.height = height + 'px';
     this.box.setAttribute('aria-rowcount', String(this.rows.length + 1));
-    this.box.setAttribute('aria-colcount', String(this.columns.length + 2));
     this.box.hidden = this.rows.length === 0;
     this.empty.hidden = this.rows.length > 0;
     replaceChildren(this.empty, this.isFiltered ? 'No ' + this.model.noun + ' matches the filter.' : this.model.emptyText);
     this.focus.row = Math.min(this.focus.row, Math.max(0, this.rows.length - 1));
-    this.drawHead();
-    for (const element of this.drawn.values()) element.remove();
+    const isKept = !this.updateLayout(narrow);
     this.drawn.clear();
-    this.drawRows();
+    this.drawRows(isKept ? shown : new Map());
     if (hadFocus) this.focusCell();
+  }
+
+  /**
+   * Draws the header anew if the columns have changed, and says whether they have.
+   * @param {boolean} narrow
+   */
+  updateLayout(narrow) {
+    const name = this.nameWidth();
+    this.drawnWidth = this.computeDrawnWidth();
+    const layout = JSON.stringify([narrow, name, this.drawnWidth, this.columns.map((column) => [column.name, column.width, column.isCluster])]);
+    if (layout === this.layout) return false;
+    this.layout = layout;
+    const width = this.columns.reduce((sum, column) => sum + column.width, 0);
+    this.space.style.width = narrow ? '100%' : name + TOTAL_WIDTH + width + 'px';
+    this.head.style.width = this.space.style.width;
+    this.box.setAttribute('aria-colcount', String(this.columns.length + 2));
+    this.drawHead();
+    return true;
+  }
+
+  /**
+   * The elements of the items that are drawn.
+   * @returns {Map<import('./model.js').Item, HTMLElement>}
+   */
+  listDrawnItems() {
+    /** @type {Map<import('./model.js').Item, HTMLElement>} */
+    const items = new Map();
+    for (const [at, element] of this.drawn) {
+      const row = this.rows[at];
+      if (row && row.kind === 'item') items.set(row.item, element);
+    }
+    return items;
   }
 
   nameWidth() {
@@ -213,26 +273,25 @@ export class Matrix extends ItemList {
 
   /** @returns {MatrixRow[]} */
   createRows() {
-    const shown = this.items.filter((item) => this.isAll || item.flags.size > 0);
     /** @type {Map<string, import('./model.js').Item[]>} */
     const groups = new Map();
-    for (const item of shown) {
+    for (const item of sortBySeverity(this.items)) {
+      if (!this.isAll && item.flags.size === 0) continue;
       const name = this.model.getGroup(item, this.groupBy);
       const known = groups.get(name);
       if (known) known.push(item);
       else groups.set(name, [item]);
     }
-    const compare = (/** @type {import('./model.js').Item} */ a, /** @type {import('./model.js').Item} */ b) => a.severity - b.severity || a.index - b.index;
-    const sorted = [...groups].map(([name, items]) => ({ name, items: items.sort(compare) }));
+    const sorted = [...groups].map(([name, items]) => ({ name, items }));
     sorted.sort((a, b) => a.items[0].severity - b.items[0].severity || (a.name < b.name ? -1 : 1));
     /** @type {MatrixRow[]} */
     const rows = [];
     for (const { name, items } of sorted) {
       rows.push({ kind: 'group', name, items });
-      const important = items.filter((item) => item.severity < this.model.foldFrom);
-      const rest = items.filter((item) => item.severity >= this.model.foldFrom);
+      const unimportant = items.findIndex((item) => item.severity >= this.model.foldFrom);
+      const rest = unimportant < 0 ? [] : items.slice(unimportant);
       const folds = !this.isAll && !this.isFiltered && rest.length > FOLD_FROM && !this.unfolded.has(name);
-      for (const item of folds ? important : items) rows.push({ kind: 'item', item });
+      for (const item of folds ? items.slice(0, unimportant) : items) rows.push({ kind: 'item', item });
       if (folds) rows.push({ kind: 'fold', group: name, items: rest });
     }
     return rows;
@@ -286,27 +345,69 @@ export class Matrix extends ItemList {
     this.update();
   }
 
-  /** Draws the rows in view, and removes the others. */
-  drawRows() {
-    const top = this.box.scrollTop - 200;
-    const bottom = this.box.scrollTop + (this.box.clientHeight || 600) + 200;
+  /**
+   * Draws the rows in view, and removes the others, but for one that has the focus.
+   * @param {Map<import('./model.js').Item, HTMLElement>} [shown] elements of items that can be used again
+   */
+  drawRows(shown) {
+    const top = this.box.scrollTop - DRAWN_BEYOND;
+    const bottom = this.box.scrollTop + (this.box.clientHeight || 600) + DRAWN_BEYOND;
     const first = Math.max(0, findRow(this.tops, top));
     let last = first;
     while (last < this.rows.length && this.tops[last] < bottom) last += 1;
-    for (const [at, element] of this.drawn) {
-      if ((at < first || at >= last) && !element.contains(document.activeElement)) {
-        element.remove();
-        this.drawn.delete(at);
-      }
-    }
+    /** @type {[number, HTMLElement][]} */
+    const kept = [...this.drawn].filter(([at, element]) => (at < first || at >= last) && element.contains(document.activeElement));
     for (let at = first; at < last; at += 1) {
-      if (this.drawn.has(at)) continue;
-      const element = this.drawRow(at);
-      // Rows stand in their order, for those who read the page without its layout.
-      const next = [...this.drawn].filter(([other]) => other > at).sort((a, b) => a[0] - b[0])[0];
-      this.space.insertBefore(element, next ? next[1] : null);
-      this.drawn.set(at, element);
+      kept.push([at, this.drawn.get(at) || this.reuseRow(at, shown) || this.drawRow(at)]);
     }
+    // Rows stand in their order, for those who read the page without its layout.
+    kept.sort(([one], [other]) => one - other);
+    this.drawn = new Map(kept);
+    this.placeRows();
+  }
+
+  /** Makes the drawn rows the only ones that the page has, and moves none that stands where it should. */
+  placeRows() {
+    const drawn = new Set(this.drawn.values());
+    for (const element of [...this.space.children]) {
+      if (!drawn.has(/** @type {HTMLElement} */ (element))) element.remove();
+    }
+    let next = this.space.firstElementChild;
+    for (const element of drawn) {
+      if (element === next) next = next.nextElementSibling;
+      else this.space.insertBefore(element, next);
+    }
+  }
+
+  /**
+   * The element that the item of a row has already, moved to its place. A row that can be focused, or could be, is drawn anew.
+   * @param {number} at
+   * @param {Map<import('./model.js').Item, HTMLElement>} [shown]
+   * @returns {HTMLElement|undefined}
+   */
+  reuseRow(at, shown) {
+    const row = this.rows[at];
+    const element = shown && row.kind === 'item' && at !== this.focus.row ? shown.get(row.item) : undefined;
+    if (!element || element.querySelector('[tabindex="0"]')) return undefined;
+    this.placeRow(element, at);
+    return element;
+  }
+
+  /**
+   * @param {HTMLElement} element
+   * @param {number} at
+   */
+  placeRow(element, at) {
+    element.setAttribute('aria-rowindex', String(at + 2));
+    element.style.top = this.tops[at] + 'px';
+    element.style.height = this.tops[at + 1] - this.tops[at] + 'px';
+  }
+
+  /** A click on the name of an item, or on a group, opens it. @param {Event} event */
+  handleClick(event) {
+    const target = event.target instanceof Element ? event.target : null;
+    const row = target && target.closest('.cell.first') && target.closest('[aria-rowindex]');
+    if (row) this.open(Number(row.getAttribute('aria-rowindex')) - 2);
   }
 
   /**
@@ -315,9 +416,8 @@ export class Matrix extends ItemList {
    */
   drawRow(at) {
     const row = this.rows[at];
-    const element = createElement('div', { class: 'row ' + row.kind, role: 'row', 'aria-rowindex': at + 2 });
-    element.style.top = this.tops[at] + 'px';
-    element.style.height = this.tops[at + 1] - this.tops[at] + 'px';
+    const element = createElement('div', { class: 'row ' + row.kind, role: 'row' });
+    this.placeRow(element, at);
     if (row.kind === 'item') this.drawItem(element, at, row.item);
     else this.drawGroup(element, at, row);
     return element;
@@ -330,13 +430,11 @@ export class Matrix extends ItemList {
    */
   drawGroup(element, at, row) {
     const words = this.model.flagWords;
-    const parts = this.model.flags.flatMap((flag) => {
-      const number = row.items.filter((item) => item.flags.has(flag)).length;
-      return number > 0 ? [words[flag][0] + ' ' + number + ' ' + words[flag][1]] : [];
-    });
+    const numbers = countFlags(row.items);
+    const parts = this.model.flags.flatMap((flag) => (numbers.has(flag) ? [words[flag][0] + ' ' + numbers.get(flag) + ' ' + words[flag][1]] : []));
     const cell = createElement(
       'div',
-      { class: 'cell first wide', role: 'gridcell', 'aria-colindex': 1, 'aria-colspan': this.columns.length + 2, tabindex: this.tabIndex(at, 0), click: () => this.open(at) },
+      { class: 'cell first wide', role: 'gridcell', 'aria-colindex': 1, 'aria-colspan': this.columns.length + 2, tabindex: this.tabIndex(at, 0) },
       row.kind === 'group'
         ? createElement('b', { text: row.name })
         : createElement('span', { class: 'link', text: '▸ ' + countWord(row.items.length, 'more ' + this.model.noun) }),
@@ -355,7 +453,7 @@ export class Matrix extends ItemList {
     const followers = this.model.countFollowers(item);
     const name = createElement(
       'div',
-      { class: 'cell first', role: 'rowheader', 'aria-colindex': 1, tabindex: this.tabIndex(at, 0), click: () => this.open(at), title: item.ref.kind + ' ' + pathOf(item.ref) },
+      { class: 'cell first', role: 'rowheader', 'aria-colindex': 1, tabindex: this.tabIndex(at, 0), title: item.ref.kind + ' ' + pathOf(item.ref) },
       createElement('span', { class: 'kind', text: item.ref.kind }),
       createElement('span', { class: 'path' }, item.ref.namespace ? createElement('span', { class: 'muted ns', text: item.ref.namespace + '/' }) : null, createElement('span', { class: 'objname', text: item.ref.name })),
       followers > 0 ? createElement('span', { class: 'muted', title: countWord(followers, 'object') + ' follow', text: '↳' + followers }) : null,
@@ -371,12 +469,15 @@ export class Matrix extends ItemList {
       return;
     }
     name.style.width = this.nameWidth() + 'px';
-    let left = this.nameWidth() + 104;
+    const start = this.nameWidth() + TOTAL_WIDTH;
+    const [from, to] = this.drawnWidth;
+    let left = 0;
     this.columns.forEach((column, number) => {
       const isFocused = this.focus.row === at && this.focus.column === number + 2;
-      const cell = this.drawCell(item, column, isFocused);
+      const isInView = left + column.width > from && left < to;
+      const cell = isInView || isFocused ? this.drawCell(item, column, isFocused) : null;
       if (cell) {
-        cell.style.left = left + 'px';
+        cell.style.left = start + left + 'px';
         cell.style.width = column.width + 'px';
         cell.setAttribute('aria-colindex', String(number + 3));
         cell.setAttribute('tabindex', this.tabIndex(at, number + 2));
@@ -540,6 +641,9 @@ export class Matrix extends ItemList {
   printRows() {
     for (const element of this.drawn.values()) element.remove();
     this.drawn.clear();
+    this.drawnWidth = [0, Infinity];
+    // What is drawn for print is drawn again after it.
+    this.layout = '';
     const number = Math.min(this.rows.length, PRINTED_ROWS);
     for (let at = 0; at < number; at += 1) {
       const element = this.drawRow(at);
@@ -569,6 +673,36 @@ function findRow(tops, height) {
     else high = middle - 1;
   }
   return Math.min(low, Math.max(0, tops.length - 2));
+}
+
+/**
+ * The worst first; else they stay in their order. Sorting them all would cost more than the filter.
+ * @param {import('./model.js').Item[]} items
+ * @returns {import('./model.js').Item[]}
+ */
+function sortBySeverity(items) {
+  /** @type {import('./model.js').Item[][]} */
+  const sorted = [];
+  for (const item of items) {
+    const known = sorted[item.severity];
+    if (known) known.push(item);
+    else sorted[item.severity] = [item];
+  }
+  return sorted.flat();
+}
+
+/**
+ * How many items have each flag.
+ * @param {import('./model.js').Item[]} items
+ * @returns {Map<string, number>}
+ */
+function countFlags(items) {
+  /** @type {Map<string, number>} */
+  const numbers = new Map();
+  for (const item of items) {
+    for (const flag of item.flags) numbers.set(flag, (numbers.get(flag) || 0) + 1);
+  }
+  return numbers;
 }
 
 /**

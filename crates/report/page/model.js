@@ -9,6 +9,14 @@
 
 /** @typedef {{name: string, region: string}} Column */
 
+/**
+ * A field of an item that has two values, and the clusters where it has them. `pattern` is what the values have in
+ * common with others.
+ * @typedef {{item: Item, field: string, clusters: string[], from: any, to: any, who?: string, pattern?: ValuePair}} ValueRow
+ */
+
+/** @typedef {{before: string, after: string}} ValuePair */
+
 /** A sign and a word for each flag, the worst first. @typedef {Object<string, [string, string]>} FlagWords */
 
 /**
@@ -19,7 +27,8 @@
 export async function readDocument(page) {
   const data = page.getElementById('data');
   const text = atob(((data && data.textContent) || '').trim());
-  const bytes = Uint8Array.from(text, (sign) => sign.charCodeAt(0));
+  const bytes = new Uint8Array(text.length);
+  for (let at = 0; at < text.length; at += 1) bytes[at] = text.charCodeAt(at);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
   return JSON.parse(await new Response(stream).text());
 }
@@ -40,6 +49,8 @@ export class BaseModel {
     this.flags = Object.keys(flagWords);
     /** @type {I[]} */
     this.items = [];
+    /** The fields of items that were asked for. @type {Map<I, ValueRow[]>} */
+    this.values = new Map();
     /** What an item is called. */
     this.noun = 'object';
     /** Whether items without flags are left out at first. */
@@ -149,6 +160,29 @@ export class BaseModel {
    */
   listWords(item) {
     return [item.ref.kind, pathOf(item.ref)];
+  }
+
+  /**
+   * The fields of an item that have two values.
+   * @param {I} item
+   * @returns {ValueRow[]}
+   */
+  getValues(item) {
+    let values = this.values.get(item);
+    if (!values) {
+      values = this.listValues(item);
+      this.values.set(item, values);
+    }
+    return values;
+  }
+
+  /**
+   * The fields of an item that have two values.
+   * @param {I} item
+   * @returns {ValueRow[]}
+   */
+  listValues(item) {
+    return [];
   }
 }
 

@@ -82,6 +82,12 @@ export class PageView {
   start(page) {}
 }
 
+/** How long a bit of work may take for which nobody waits, in milliseconds. */
+const PREPARE_TIME = 5;
+
+/** How long the script waits for the first paint, in milliseconds. */
+const MOST_PAINT_TIME = 500;
+
 /** The state of the page. */
 export class Page {
   /**
@@ -115,6 +121,9 @@ export class Page {
       const flag = /** @type {HTMLElement} */ (tile).dataset.flag || '';
       tile.setAttribute('aria-pressed', String(this.flags.has(flag)));
       tile.addEventListener('click', () => this.toggleFlag(/** @type {HTMLElement} */ (tile)));
+    }
+    for (const button of document.querySelectorAll('#verdict button[data-flags]')) {
+      button.addEventListener('click', () => this.showFlags((/** @type {HTMLElement} */ (button).dataset.flags || '').split(' ')));
     }
   }
 
@@ -169,12 +178,24 @@ export class Page {
   }
 
   clearFilter() {
+    this.setFilter([]);
+    this.filter.focus();
+  }
+
+  /** Shows the items that have one of some flags. @param {string[]} flags */
+  showFlags(flags) {
+    this.setFilter(flags);
+    getElement('matrix').scrollIntoView();
+    this.filter.focus({ preventScroll: true });
+  }
+
+  /** Filters by flags alone. @param {string[]} flags */
+  setFilter(flags) {
     this.filter.value = '';
     this.text = '';
-    this.flags.clear();
-    for (const tile of document.querySelectorAll('#tiles button')) tile.setAttribute('aria-pressed', 'false');
+    this.flags = new Set(flags);
+    for (const tile of document.querySelectorAll('#tiles button')) tile.setAttribute('aria-pressed', String(this.flags.has(/** @type {HTMLElement} */ (tile).dataset.flag || '')));
     this.update();
-    this.filter.focus();
   }
 
   /** Filters the items, and draws what depends on them. */
@@ -312,6 +333,30 @@ function decodePath(fragment) {
   }
 }
 
+/** Waits until the verdict is painted, or for a moment in a page that nobody looks at, which never is. */
+function waitForPaint() {
+  return new Promise((done) => {
+    new PerformanceObserver(done).observe({ type: 'paint', buffered: true });
+    setTimeout(done, MOST_PAINT_TIME);
+  });
+}
+
+/**
+ * Writes down, bit by bit, what the filter searches, so that the first key does not wait for it.
+ * @param {Page} page
+ */
+function prepareSearch(page) {
+  const items = page.model.items;
+  let at = 0;
+  const prepare = () => {
+    if (page.model.items !== items) return;
+    const end = performance.now() + PREPARE_TIME;
+    for (; at < items.length && performance.now() < end; at += 1) page.model.getSearchText(items[at]);
+    if (at < items.length) setTimeout(prepare);
+  };
+  setTimeout(prepare);
+}
+
 /**
  * Draws the page.
  * @param {PageView} view
@@ -322,6 +367,7 @@ export async function startPage(view) {
       appendChildren(getElement('verdict'), [createElement('p', { class: 'note', text: 'This browser cannot unpack the data (it has no DecompressionStream): the rest of the page needs a newer one.' })]);
       return;
     }
+    await waitForPaint();
     performance.mark('federate-start');
     const page = new Page(view, view.createModel(await readDocument(document)));
     page.update();
@@ -329,6 +375,7 @@ export async function startPage(view) {
     view.start(page);
     performance.mark('federate-usable');
     document.documentElement.dataset.state = 'usable';
+    prepareSearch(page);
   } catch (error) {
     appendChildren(getElement('verdict'), [createElement('p', { class: 'note', role: 'alert', text: 'The page could not be drawn: ' + error })]);
     throw error;

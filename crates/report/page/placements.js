@@ -6,7 +6,7 @@ import { Page, PageView, startPage } from './page.js';
 import { Matrix } from './matrix.js';
 import { PlacementCells } from './cells.js';
 import { drawMoves } from './moves.js';
-import { drawValues, listChangedValues } from './values.js';
+import { drawValues } from './values.js';
 import { drawCapacity } from './capacity.js';
 import { drawFindings } from './findings.js';
 import { drawPane } from './pane.js';
@@ -64,7 +64,7 @@ class PlacementView extends PageView {
     const model = getModel(page);
     if (!model.isDiff) return;
     drawMoves(model, page.showSection('moves'), items);
-    if (document.getElementById('values')) drawValues(page.showSection('values'), listChangedValues(model, items), ['Before', 'After'], 'No field of a manifest changes, besides replicas of placements.', (item) => page.open(item));
+    if (document.getElementById('values')) drawValues(page.showSection('values'), items.flatMap((item) => model.getValues(item)), ['Before', 'After'], 'No field of a manifest changes, besides replicas of placements.', (item) => page.open(item));
   }
 
   /**

@@ -1,6 +1,5 @@
 // Fields with two values, grouped by field and by what their difference looks like.
 import { countWord, createElement, replaceChildren } from './dom.js';
-import { Model } from './data.js';
 import { pathOf, valueText } from './model.js';
 
 /** Rows that a pattern shows before a button. */
@@ -9,23 +8,11 @@ const SHOWN_VALUES = 200;
 /** A pattern with less than this part of the largest of its field is odd. */
 const ODD_PART = 10;
 
-/**
- * A field of an item that has two values.
- * @typedef {{item: import('./model.js').Item, field: string, clusters: string[], from: any, to: any, who?: string}} ValueRow
- */
-/** @typedef {{field: string, before: string, after: string, rows: ValueRow[], odd: number}} ValuePattern */
+/** Patterns that are shown before a button. */
+const SHOWN_PATTERNS = 50;
 
-/**
- * The values that change between two sides.
- * @param {Model} model
- * @param {import('./data.js').Item[]} items
- * @returns {ValueRow[]}
- */
-export function listChangedValues(model, items) {
-  return items.flatMap((item) =>
-    model.getChanges(item).flatMap((change) => change.paths.map((path) => ({ item, field: item.ref.kind + ' ' + path.path, clusters: change.clusters, from: path.from, to: path.to }))),
-  );
-}
+/** @typedef {import('./model.js').ValueRow} ValueRow */
+/** @typedef {{field: string, before: string, after: string, rows: ValueRow[], odd: number}} ValuePattern */
 
 /**
  * The patterns of values: for each field the rare ones first.
@@ -36,7 +23,7 @@ function findPatterns(rows) {
   /** @type {Map<string, Map<string, ValuePattern>>} */
   const fields = new Map();
   for (const row of rows) {
-    const [before, after] = [row.from, row.to].map((value) => describeValue(value, row.item.ref.name));
+    const { before, after } = getPattern(row);
     const key = before + '\u0000' + after;
     const patterns = fields.get(row.field) || new Map();
     fields.set(row.field, patterns);
@@ -55,14 +42,23 @@ function findPatterns(rows) {
 }
 
 /**
- * A value without what is expected to differ: the name of its object, and numbers.
+ * What the values of a row have in common with others; it is worked out once.
+ * @param {ValueRow} row
+ */
+function getPattern(row) {
+  const name = row.item.ref.name;
+  return (row.pattern = row.pattern || { before: describeValue(row.from, name), after: describeValue(row.to, name) });
+}
+
+/**
+ * A value without what is expected to differ: the name of its object, numbers, and digests.
  * @param {any} value
  * @param {string} name
  */
 function describeValue(value, name) {
   const text = valueText(value);
   const named = name.length > 1 ? text.split(name).join('‹name›') : text;
-  return named.replace(/v?\d+(\.\d+)*/g, '#');
+  return named.replace(/\b(?=[a-f]*\d)[\da-f]{12,}\b|v?\d+(\.\d+)*/g, '#');
 }
 
 /**
@@ -79,7 +75,23 @@ export function drawValues(root, rows, sides, none, openItem) {
     return;
   }
   patterns.sort((a, b) => Number(b.odd > 0) - Number(a.odd > 0));
-  replaceChildren(root, ...patterns.map((pattern) => createPattern(pattern, sides, openItem)));
+  drawPatterns(root, patterns, sides, openItem, SHOWN_PATTERNS);
+}
+
+/**
+ * @param {HTMLElement} root
+ * @param {ValuePattern[]} patterns
+ * @param {[string, string]} sides
+ * @param {(item: any) => void} openItem
+ * @param {number} most
+ */
+function drawPatterns(root, patterns, sides, openItem, most) {
+  const shown = patterns.slice(0, most);
+  replaceChildren(
+    root,
+    ...shown.map((pattern) => createPattern(pattern, sides, openItem)),
+    shown.length < patterns.length ? createElement('button', { type: 'button', text: 'Show all ' + patterns.length + ' changes', click: () => drawPatterns(root, patterns, sides, openItem, Infinity) }) : null,
+  );
 }
 
 /**

@@ -1,6 +1,6 @@
 //! What a change causes, as text, as a comment for a pull request, and as JSON.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -232,11 +232,13 @@ fn status_word(change: &PlacementChange) -> &'static str {
 }
 
 /// An object without a policy on one side only, and what changed about it.
-fn unmatched_changes(changes: &RenderingChanges) -> impl Iterator<Item = (&ObjectRef, &'static str)> {
+fn unmatched_changes(changes: &RenderingChanges) -> Vec<(&ObjectRef, &'static str)> {
     // An object with a placement on the other side is one that a policy matched there, or that was placed
     // without one.
+    let placements: HashMap<&ObjectRef, &PlacementChange> =
+        changes.placements.iter().map(|change| (&change.object, change)).collect();
     let added = changes.unmatched.added.iter().map(|object| {
-        let what = match changes.placements.iter().find(|change| change.object == *object) {
+        let what = match placements.get(object) {
             Some(change) if change.policy.from.is_none() && !change.required_by.is_empty() => {
                 "followed another object before, and no longer does"
             }
@@ -247,14 +249,14 @@ fn unmatched_changes(changes: &RenderingChanges) -> impl Iterator<Item = (&Objec
         (object, what)
     });
     let removed = changes.unmatched.removed.iter().map(|object| {
-        let what = match changes.placements.iter().find(|change| change.object == *object) {
+        let what = match placements.get(object) {
             Some(change) if change.policy.to.is_none() => "placed now, without a policy",
             Some(_) => "a policy matches it now",
             None => "deleted; no policy matched it",
         };
         (object, what)
     });
-    added.chain(removed)
+    added.chain(removed).collect()
 }
 
 /// The first names of a list.

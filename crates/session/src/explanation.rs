@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use rayon::prelude::*;
 use serde_json::Value;
 
 use federate_dialect::RolloutDriver;
@@ -236,9 +237,25 @@ impl Session {
     ///
     /// If that takes more work than a part of a run may.
     pub fn explain_decision(&self, object: &ObjectRef) -> Result<Option<ExplainedObject>, TooMuchWork> {
+        self.explain_within_limit(&self.build_engine(), object)
+    }
+
+    /// The decisions about several objects, in their order; `None` where no control plane handles the object, or its explanation
+    /// takes more work than a part of a run may.
+    pub fn explain_decisions(&self, objects: &[ObjectRef]) -> Vec<Option<ExplainedObject>> {
         let engine = self.build_engine();
+        let explained =
+            objects.par_iter().map(|object| self.explain_within_limit(&engine, object).ok().flatten());
+        explained.collect()
+    }
+
+    fn explain_within_limit(
+        &self,
+        engine: &Engine<'_>,
+        object: &ObjectRef,
+    ) -> Result<Option<ExplainedObject>, TooMuchWork> {
         let what = format!("explaining {object}");
-        engine.work_limit().run_part(&what, || self.explain_with(&engine, object))
+        engine.work_limit().run_part(&what, || self.explain_with(engine, object))
     }
 
     fn explain_with(&self, engine: &Engine<'_>, object: &ObjectRef) -> Option<ExplainedObject> {

@@ -682,7 +682,7 @@ impl Comment<'_> {
 
     fn build_unmatched(&self) -> Section {
         let rows = unmatched_changes(self.diff.changes);
-        let rows = rows.map(|(object, what)| {
+        let rows = rows.into_iter().map(|(object, what)| {
             SectionRow::without_details(
                 Importance::Finding,
                 format!("- {}: {what}\n", format_code(&object.to_string())),

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::PageHost;
 use super::scripts::PageView;
 use crate::diff::{escape_controls, format_side};
+use crate::table::format_count;
 
 /// What a page shows within the frame, and the data that its script draws.
 pub trait PageContent: Serialize {
@@ -178,15 +179,28 @@ pub fn write_card(out: &mut String, id: &str, title: &str, items: &[String], mos
     out.push_str("</section>\n");
 }
 
+/// How many items of a list are folded; of more, a page says only how many there are. All are elements that a browser must read
+/// before it paints anything.
+const MAX_FOLDED: usize = 200;
+
 /// Writes a list; what is beyond `most` is folded.
 pub(super) fn write_list(out: &mut String, items: &[String], most: usize) {
     let (shown, more) = items.split_at(items.len().min(most));
     write_items(out, shown);
-    if !more.is_empty() {
-        let _ = writeln!(out, "<details><summary>{} more</summary>", more.len());
-        write_items(out, more);
-        out.push_str("</details>\n");
+    if more.is_empty() {
+        return;
     }
+    let (folded, left_out) = more.split_at(more.len().min(MAX_FOLDED));
+    let _ = writeln!(out, "<details><summary>{} more</summary>", more.len());
+    write_items(out, folded);
+    if !left_out.is_empty() {
+        let _ = writeln!(
+            out,
+            "<p class=\"muted\">And {}, which <code>-o json</code> lists.</p>",
+            format_count(left_out.len(), "more item")
+        );
+    }
+    out.push_str("</details>\n");
 }
 
 fn write_items(out: &mut String, items: &[String]) {

@@ -12,8 +12,11 @@ use crate::whatif::{format_duration, format_effect, format_sentence};
 use federate_engine::change::{CauseRole, ObjectChangeKind};
 use federate_kubernetes::Severity;
 
-/// How many objects that must be decided are shown; the others follow a button.
+/// How many objects that must be decided are shown; a button shows the others in the matrix.
 const MAX_DECISIONS: usize = 60;
+
+/// How many clusters that leave the inventory are named.
+const MAX_LEAVING: usize = 60;
 
 /// How many edits are shown.
 const MAX_EDITS: usize = 30;
@@ -128,21 +131,26 @@ fn write_decisions(out: &mut String, document: &PageDocument<'_>) {
             escape_html(&guard.to_string())
         ));
     }
-    for object in &document.objects {
-        let nowhere = object.flags.contains(&VerdictFlag::RunsNowhere);
-        if nowhere || object.flags.contains(&VerdictFlag::DoesNotFit) {
-            let (sign, words) = if nowhere { ("✕", "runs nowhere") } else { ("!", "does not fit") };
-            items.push(format!(
-                "<b class=\"bad\">{sign} {}</b> {words}{}",
-                link_object(object),
-                format_reason(object)
-            ));
-        }
+    let is_unplaced = |object: &&PageObject<'_>| {
+        object.flags.contains(&VerdictFlag::RunsNowhere) || object.flags.contains(&VerdictFlag::DoesNotFit)
+    };
+    let mut unplaced = document.objects.iter().filter(is_unplaced);
+    items.extend(unplaced.by_ref().take(MAX_DECISIONS).map(format_unplaced));
+    let more = unplaced.count();
+    if more > 0 {
+        items.push(format!(
+            "<button type=\"button\" class=\"link\" data-flags=\"runsNowhere doesNotFit\">{}, in the matrix</button>",
+            format_count(more, "more object")
+        ));
     }
-    for cluster in &document.clusters {
-        if cluster.presence == super::ClusterPresence::Leaves {
-            items.push(format!("<b>− {}</b> leaves the inventory", escape_html(&cluster.row.name)));
-        }
+    let leaving = document.clusters.iter().filter(|one| one.presence == super::ClusterPresence::Leaves);
+    let names: Vec<&str> = leaving.map(|cluster| &*cluster.row.name).collect();
+    for name in names.iter().take(MAX_LEAVING) {
+        items.push(format!("<b>− {}</b> leaves the inventory", escape_html(name)));
+    }
+    if names.len() > MAX_LEAVING {
+        let more = format_count(names.len() - MAX_LEAVING, "more cluster");
+        items.push(format!("<b>− {more}</b> leaving the inventory"));
     }
     let errors = document.findings.iter().filter(|row| row.severity == Severity::Error).count();
     if errors > 0 {
@@ -151,7 +159,16 @@ fn write_decisions(out: &mut String, document: &PageDocument<'_>) {
             format_count(errors, "error")
         ));
     }
-    write_card(out, "decide", "To decide", &items, MAX_DECISIONS, "Nothing stands out.");
+    write_card(out, "decide", "To decide", &items, usize::MAX, "Nothing stands out.");
+}
+
+/// An object that runs nowhere or does not fit, and why.
+fn format_unplaced(object: &PageObject<'_>) -> String {
+    let (sign, words) = match object.flags.contains(&VerdictFlag::RunsNowhere) {
+        true => ("✕", "runs nowhere"),
+        false => ("!", "does not fit"),
+    };
+    format!("<b class=\"bad\">{sign} {}</b> {words}{}", link_object(object), format_reason(object))
 }
 
 fn format_reason(object: &PageObject<'_>) -> String {

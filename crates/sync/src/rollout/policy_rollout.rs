@@ -49,7 +49,7 @@ pub(crate) struct PolicyRolloutTarget<'t> {
 
 /// The clusters of a row of a plan.
 fn find_clusters(plan: &Plan, object: &ObjectRef) -> Option<Vec<ClusterName>> {
-    let row = plan.placements.iter().find(|row| row.object == *object)?;
+    let row = plan.find_placement(object)?;
     Some(row.clusters.iter().map(|placed| placed.name.clone()).collect())
 }
 
