@@ -14,8 +14,8 @@ use federate_report::findings::{FindingRow, QuotedFinding};
 use federate_report::page::{
     CheckPage, DriftPage, PageContent, PageDocument, PageHost, PageSide, write_page,
 };
-use federate_report::whatif::{ScenarioEffect, WhatIf};
-use federate_session::{RenderedState, RevisionComparison, ScenarioOutcome, Session};
+use federate_report::whatif::{ScenarioEffect, WhatIf, WhatIfEach};
+use federate_session::{RenderedState, RevisionComparison, ScenarioOutcome, Session, UnitOutcome};
 
 /// The page of a comparison; `plans` are those of both sides, with what is shown.
 pub(super) fn write_diff(
@@ -99,8 +99,7 @@ pub(super) fn write_plan(
     host: PageHost,
 ) -> Result<String, CommandError> {
     let unmet = session.unmet_replicas();
-    let state = RenderedState::from_session(session, None);
-    let changes: RenderingChanges = state.compare_with(&state, &DigestKey::from_random(&[0; 32]));
+    let changes = compare_with_itself(session);
     let comparison = RevisionComparison { from: session, to: session };
     let side = PageSide { plan, wanted: &unmet };
     let mut page = PageDocument::from_plan(name, &session.cluster_rows(), &changes, side, findings);
@@ -110,6 +109,26 @@ pub(super) fn write_plan(
         explain_objects(&mut page, session);
     }
     print_page(&page, host)
+}
+
+/// The page of the losses of all units.
+pub(super) fn write_losses(
+    session: &Session,
+    report: &WhatIfEach<'_>,
+    outcomes: &[UnitOutcome],
+) -> Result<String, CommandError> {
+    let (plan, unmet) = (session.plan_with_replicas(), session.unmet_replicas());
+    let none = compare_with_itself(session);
+    let changes = outcomes.iter().map(|unit| &unit.outcome.changes);
+    let now = PageSide { plan: &plan, wanted: &unmet };
+    let page = PageDocument::from_losses(report, &session.cluster_rows(), &none, now, changes);
+    print_page(&page, PageHost::File)
+}
+
+/// The changes between a state and itself: none, with the totals of the plan on both sides.
+fn compare_with_itself(session: &Session) -> RenderingChanges {
+    let state = RenderedState::from_session(session, None);
+    state.compare_with(&state, &DigestKey::from_random(&[0; 32]))
 }
 
 /// The page of drift.

@@ -80,7 +80,7 @@ enum Output {
     Yaml,
     /// For a comment on a pull request
     Markdown,
-    /// One file to look at in a browser; of one scenario
+    /// One file to look at in a browser; not with --scenario
     Html,
 }
 
@@ -108,8 +108,8 @@ impl Each {
     }
 }
 
-/// Why there is no page of several scenarios.
-const ONE_SCENARIO: &str = "-o html shows one scenario: name its events, without --each and --scenario";
+/// Why there is no page of the scenarios of a file.
+const NO_PAGE: &str = "-o html shows events or --each: --scenario has no page";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -117,6 +117,7 @@ Examples:
   federate whatif examples/repo --scale deployment/shop/storefront=+50%
   federate whatif examples/repo --lose eu-1 -o html > lost.html
   federate whatif examples/repo --each cluster
+  federate whatif examples/repo --each region -o html > losses.html
   federate whatif examples/lost-region --scenario examples/lost-region/scenarios.yaml";
 
 impl WhatIfCommand {
@@ -153,7 +154,7 @@ impl WhatIfCommand {
         }
         let scenario = self.events.read_scenario(&scenarios).map_err(CommandError::Failed)?;
         if let Some(each) = self.each {
-            return self.show_each(each.to_unit(), &scenarios, &scenario, words);
+            return self.show_each(session, each.to_unit(), &scenarios, &scenario, words);
         }
         let outcome = scenarios.explained_outcome(&scenario).map_err(CommandError::Failed)?;
         let report = page::describe_effect(words, &outcome);
@@ -172,6 +173,7 @@ impl WhatIfCommand {
 
     fn show_each(
         &self,
+        session: &Session,
         unit: FailureDomain,
         scenarios: &Scenarios<'_>,
         scenario: &Scenario,
@@ -197,7 +199,7 @@ impl WhatIfCommand {
             Output::Json => print_value(&report, OutputFormat::Json)?,
             Output::Yaml => print_value(&report, OutputFormat::Yaml)?,
             Output::Markdown => print_unchanged(&report.format_markdown())?,
-            Output::Html => return Err(CommandError::Failed(ONE_SCENARIO.to_owned())),
+            Output::Html => print_unchanged(&page::write_losses(session, &report, &outcomes)?)?,
         }
         Ok(self.exit_for_outcomes(outcomes.iter().map(|unit| &unit.outcome)))
     }
@@ -233,7 +235,7 @@ impl WhatIfCommand {
             Output::Json => print_value(&report, OutputFormat::Json)?,
             Output::Yaml => print_value(&report, OutputFormat::Yaml)?,
             Output::Markdown => print_unchanged(&format!("```text\n{}```\n", report.format_text()))?,
-            Output::Html => return Err(CommandError::Failed(ONE_SCENARIO.to_owned())),
+            Output::Html => return Err(CommandError::Failed(NO_PAGE.to_owned())),
         }
         let holds = report.results.iter().all(|result| result.violations.is_empty());
         Ok(if holds { Exit::Clean } else { Exit::Findings })

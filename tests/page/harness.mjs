@@ -143,15 +143,21 @@ export async function findViolations(page) {
 /** Runs a test, unless ONLY is a part of other names. */
 export async function test(name, body) {
   if (!name.includes(process.env.ONLY || '')) return;
+  const before = new Set(servers);
   try {
     await body();
     results.passed += 1;
     console.log(`ok   ${name}`);
   } catch (error) {
     results.failed += 1;
+    // A server that a failed test leaves behind would keep this program from ending.
+    for (const child of servers) if (!before.has(child)) child.kill('SIGKILL');
     console.log(`FAIL ${name}\n     ${String(error.stack || error).split('\n').join('\n     ')}`);
   }
 }
+
+/** The servers that run. */
+const servers = new Set();
 
 /** Serves a repo until the test is over. */
 export async function serve(repo, args = []) {
@@ -164,7 +170,9 @@ export async function serve(repo, args = []) {
     });
     child.on('exit', (code) => reject(new Error(`federate serve ended with ${code}`)));
   });
+  servers.add(child);
   const ended = new Promise((resolve) => child.on('exit', resolve));
+  child.on('exit', () => servers.delete(child));
   return { url, server: new URL(url).origin + '/', end: () => (child.kill('SIGTERM'), ended) };
 }
 

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import path from 'node:path';
 import fs from 'node:fs';
 
-import { HOSTILE, WIDTHS, createRepo, federate, findViolations, keep, open, readData, replaceInFile, root, run, serve, test, until, writeFleet, writePage } from './harness.mjs';
+import { HOSTILE, WIDTHS, checkEverywhere, createRepo, federate, findViolations, keep, open, readData, replaceInFile, root, run, serve, test, until, writeFleet, writePage } from './harness.mjs';
 
 const repos = {
   small: createRepo('small', (folder) => fs.cpSync(path.join(root, 'examples/repo'), folder, { recursive: true }), (folder) => {
@@ -18,6 +18,10 @@ const repos = {
     replaceInFile(folder, 'templates.yaml', 'app-7:1.1"', 'evil:9"');
     replaceInFile(folder, 'policy.yaml', '{matchLabels: {tier: gold}}', '{matchLabels: {tier: plain}}');
     replaceInFile(folder, 'policy.yaml', 'member-003', 'member-009');
+  }),
+  wide: createRepo('wide', (folder) => writeFleet(folder, 60, 20), (folder) => {
+    replaceInFile(folder, 'templates.yaml', /replicas: \d+/g, 'replicas: 90');
+    replaceInFile(folder, 'policy.yaml', '{matchLabels: {tier: gold}}', '{matchLabels: {tier: plain}}');
   }),
   nowhere: createRepo('nowhere', (folder) => writeFleet(folder, 3, 70), (folder) => replaceInFile(folder, 'policy.yaml', '{matchLabels: {tier: gold}}', '{matchLabels: {tier: none}}')),
   hostile: createRepo('hostile', (folder) => writeFleet(folder, 3, 2, 'plain'), (folder) => writeFleet(folder, 3, 2, HOSTILE)),
@@ -112,9 +116,9 @@ await test('the verdict is painted before the data is read', async () => {
 });
 
 await test('of columns, those are drawn that can be seen', async () => {
-  const { page, complaints, close } = await open(pages.large);
+  const { page, complaints, close } = await open(writePage('diff-wide', ['diff', 'HEAD', '.', '-o', 'html'], repos.wide));
   await page.getByRole('button', { name: 'Clusters', exact: true }).click();
-  await page.getByRole('button', { name: 'All', exact: true }).click();
+  await page.locator('#filter').fill('kind:deployment');
   const read = () => {
     const heads = new Map([...document.querySelectorAll('.matrix-head [aria-colindex]')].map((head) => [head.getAttribute('aria-colindex'), head.getBoundingClientRect()]));
     const cells = [...document.querySelectorAll('.row.item .cell.data')];
@@ -126,9 +130,9 @@ await test('of columns, those are drawn that can be seen', async () => {
   const start = await page.evaluate(read);
   assert.ok(start.aligned, 'cells do not stand below their clusters');
   assert.ok(start.columns.includes(3), 'the first cluster has no cell');
-  assert.ok(!start.columns.includes(41), 'the last cluster but one has cells that cannot be seen');
+  assert.ok(!start.columns.includes(62), 'the last cluster has cells that cannot be seen');
   await page.evaluate(() => (document.querySelector('.matrix-box').scrollLeft = 1e6));
-  await until(page, () => [...document.querySelectorAll('.row.item .cell.data')].some((cell) => Number(cell.getAttribute('aria-colindex')) >= 41));
+  await until(page, () => [...document.querySelectorAll('.row.item .cell.data')].some((cell) => Number(cell.getAttribute('aria-colindex')) === 62));
   const end = await page.evaluate(read);
   assert.ok(end.aligned, 'cells do not stand below their clusters');
   assert.ok(!end.columns.includes(3), 'the first cluster has cells that cannot be seen');
@@ -137,9 +141,9 @@ await test('of columns, those are drawn that can be seen', async () => {
   await page.locator('.row.item .cell.first').nth(1).click();
   await page.keyboard.press('Escape');
   await page.keyboard.press('End');
-  await until(page, () => document.activeElement.getAttribute('aria-colindex') === '42');
+  await until(page, () => document.activeElement.getAttribute('aria-colindex') === '62');
   await new Promise((done) => setTimeout(done, 100));
-  assert.equal(await page.evaluate(() => document.activeElement.getAttribute('aria-colindex')), '42', 'the focus is lost where columns are drawn');
+  assert.equal(await page.evaluate(() => document.activeElement.getAttribute('aria-colindex')), '62', 'the focus is lost where columns are drawn');
   assert.equal(await page.locator('.matrix-rows [tabindex="0"]').count(), 1);
   assert.deepEqual(complaints, []);
   await close();
@@ -147,7 +151,7 @@ await test('of columns, those are drawn that can be seen', async () => {
 
 await test('what cannot all be named is shown in the matrix', async () => {
   const { page, complaints, close } = await open(writePage('diff-nowhere', ['diff', 'HEAD', '.', '-o', 'html'], repos.nowhere));
-  assert.equal(await page.locator('section[aria-labelledby=decide] b.bad').count(), 60);
+  assert.equal(await page.locator('section[aria-labelledby=decide] a[href^="#Deployment"]').count(), 60);
   await page.getByRole('button', { name: '10 more objects, in the matrix' }).click();
   assert.equal(await page.locator('.status').textContent(), '70 of 140 objects');
   assert.deepEqual(complaints, []);
@@ -288,6 +292,58 @@ await test('served: a click loses a cluster, and the answer is that of federate 
   await close();
 });
 
+/** The rows of the matrix, as they are shown. */
+const readRows = () => [...document.querySelectorAll('.row.item')].map((row) => [...row.querySelectorAll('.cell')].map((cell) => cell.textContent).join(' | '));
+
+await test('losses: a row shows what whatif says of that loss', async () => {
+  const repo = repos.small;
+  const report = JSON.parse(run(federate, ['whatif', '.', '--each', 'cluster', '-o', 'json'], repo));
+  const { page, complaints, close } = await open(writePage('losses', ['whatif', '.', '--each', 'cluster', '-o', 'html'], repo));
+  assert.match(await page.locator('#sentence').textContent(), /^If eu-1 is lost: .* 1 of 5 clusters can be lost/);
+  assert.deepEqual(await page.locator('#losses tbody th').allTextContents(), report.rows.map((row) => row.lose));
+  const missing = await page.locator('#losses tbody td:nth-child(5)').allTextContents();
+  assert.deepEqual(missing.map(Number), report.rows.map((row) => row.replicas.missing));
+  const now = await page.evaluate(readRows);
+  for (const { lose } of report.rows) {
+    const single = await open(writePage('lose-' + lose, ['whatif', '.', '--lose', lose, '-o', 'html'], repo));
+    const button = page.getByRole('button', { name: 'Show the loss of ' + lose, exact: true });
+    await button.click();
+    assert.equal(await button.getAttribute('aria-pressed'), 'true');
+    assert.equal(await page.evaluate(() => document.activeElement.getAttribute('aria-label')), 'Show the loss of ' + lose);
+    for (const shown of [page, single.page]) await shown.getByRole('button', { name: 'All', exact: true }).click();
+    assert.deepEqual(await page.evaluate(readRows), await single.page.evaluate(readRows), lose);
+    const moves = () => document.querySelector('#moves .body').textContent;
+    await new Promise((done) => setTimeout(done, 200));
+    assert.equal(await page.evaluate(moves), await single.page.evaluate(moves), lose);
+    await single.close();
+  }
+  await page.getByRole('button', { name: 'Show what runs now' }).click();
+  assert.deepEqual(await page.evaluate(readRows), now);
+  assert.equal(await page.locator('#moves').isVisible(), false);
+  await page.locator('.matrix-head').getByRole('button', { name: 'us-1', exact: true }).click();
+  assert.equal(await page.getByRole('button', { name: 'Show the loss of us-1', exact: true }).getAttribute('aria-pressed'), 'true');
+  await page.locator('.matrix-head').getByRole('button', { name: '✕ us-1', exact: true }).click();
+  assert.deepEqual(await page.evaluate(readRows), now);
+  assert.deepEqual(complaints, []);
+  await close();
+});
+
+await test('losses: what moves is what whatif says', async () => {
+  const options = ['--gates', 'Failover=true', '--taint', 'eu-2=outage:NoExecute'];
+  const { page, close } = await open(writePage('losses-moving', ['whatif', '.', ...options, '--each', 'region', '-o', 'html'], repos.small));
+  const data = await readData(page);
+  const report = JSON.parse(run(federate, ['whatif', '.', ...options, '--each', 'region', '-o', 'json'], repos.small));
+  assert.deepEqual(data.losses.rows.map((row) => row.placements.length), report.rows.map((row) => row.moved));
+  assert.ok(report.rows.some((row) => row.moved > 0), 'nothing moves');
+  await close();
+});
+
+await checkEverywhere('losses', writePage('losses-states', ['whatif', '.', '--each', 'cluster', '-o', 'html'], repos.small), [
+  ['start', async () => {}],
+  ['a loss', (page) => page.getByRole('button', { name: 'Show the loss of eu-1', exact: true }).click()],
+  ['pane', (page) => page.locator('.row.item .cell.first').first().click()],
+]);
+
 await test('served: by keyboard, a cluster is resized and tainted, and a mistake is explained', async () => {
   const { url, server, end } = await serve(repos.small);
   const { page, complaints, close } = await open(url, { server });
@@ -342,7 +398,7 @@ await test('served: a changed file is shown, and what was chosen stays chosen', 
   await until(page, () => document.querySelector('.bar strong').textContent === 'federate diff');
   const { sentence } = JSON.parse(run(federate, ['diff', '.', '--from', 'main', '-o', 'json'], repo)).verdict;
   assert.equal(await page.evaluate(readTitle), sentence);
-  assert.match(await page.locator('#values').textContent(), /\/spec\/replicas/);
+  await until(page, () => document.getElementById('values').textContent.includes('/spec/replicas'));
   // A scenario starts from the files as they are, which is said where a revision was shown.
   assert.equal(await page.locator('.live-start').isVisible(), false);
   await page.locator('#filter').fill('');

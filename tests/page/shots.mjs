@@ -51,6 +51,7 @@ const pages = {
   plan: writePage('shot-plan', ['plan', '.', '-o', 'html'], repo),
   diff: writePage('shot-diff', ['diff', 'HEAD', '.', '-o', 'html'], repo),
   whatif: writePage('shot-whatif', ['whatif', '.', '--lose', 'member-002', '-o', 'html'], repo),
+  losses: writePage('shot-losses', ['whatif', '.', '--each', 'cluster', '-o', 'html'], repo),
   drift: writePage('shot-drift', ['drift', '.', '--observed', writeDump(), '-o', 'html', '--quiet'], repo, [0, 1, 2]),
   migrate: writePage('shot-migrate', ['migrate', '.', '--to', 'kubeadmiral', '--prove', '20', '-o', 'html'], repo, [0, 1]),
   check: writePage('shot-check', ['check', '.', '-o', 'html'], repo, [0, 1, 2]),

@@ -12,7 +12,9 @@ import { BaseModel, pathOf, valueText } from './model.js';
 /** @typedef {{object: number, origin: string, policy: string[], steps: string[], clusters: {clusters: number[], chosen: boolean, refusedBy?: string, why: string}[], overrides: {policy: string, clusters: number[], fields: string[]}[]}} PageExplanation */
 /** @typedef {{allocatable?: string, requestedBefore: string, requestedAfter: string, leftBefore?: string, leftAfter?: string}} ResourceChange */
 /** @typedef {{lost: number[], timeline: any[], losses: {object: ObjectRef, lost: number, regained: number, nowhere: boolean}[], capacity: {cluster: string, resource: string, free: string, allocatable: string, percent: number}[]}} PageScenario */
-/** @typedef {{mode: 'plan'|'diff'|'whatif', from?: string, to: string, clusters: PageCluster[], capacity: Object<string, Object<string, ResourceChange>>, clusterLists: [number, number|null][][], objects: PageObject[], changes: ObjectChange[], causes: Cause[], findings: FindingRow[], resolved: FindingRow[], explanations: PageExplanation[], scenario?: PageScenario}} PageDocument */
+/** @typedef {{lose: string, clusters: number[], replicas: {lost: number, regained: number, missing: number}, nowhere: number[], unschedulable: number[], placements: [number, number][], tightest?: {cluster: string, resource: string, percent: number}}} UnitLoss */
+/** @typedef {{each: string, pairs: boolean, rows: UnitLoss[]}} PageLosses */
+/** @typedef {{mode: 'plan'|'diff'|'whatif', from?: string, to: string, clusters: PageCluster[], capacity: Object<string, Object<string, ResourceChange>>, clusterLists: [number, number|null][][], objects: PageObject[], changes: ObjectChange[], causes: Cause[], findings: FindingRow[], resolved: FindingRow[], explanations: PageExplanation[], scenario?: PageScenario, losses?: PageLosses}} PageDocument */
 
 /**
  * An object with what the page computes of it once.
@@ -52,7 +54,7 @@ export class Model extends BaseModel {
   constructor(data) {
     super(data.clusters, FLAG_WORDS);
     this.data = data;
-    this.isDiff = data.mode !== 'plan';
+    this.isDiff = data.mode === 'diff' || data.scenario !== undefined;
     this.foldFrom = FLAGS.indexOf('restarts');
     /** @type {[string, string][]} */
     this.groupings = [['policy', 'Policy'], ['namespace', 'Namespace'], ['kind', 'Kind']];

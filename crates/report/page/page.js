@@ -110,21 +110,29 @@ export class Page {
     replaceChildren(getElement('tools'), this.filter, this.clear, this.status, theme);
     this.list = view.createList(this);
     this.drawSections();
+    document.addEventListener('click', (event) => this.handleClick(event));
     document.addEventListener('keydown', (event) => this.handleKey(event));
     window.addEventListener('hashchange', () => this.followLink());
   }
 
-  /** Draws what does not depend on the filter, and listens to the tiles. */
+  /** Draws what does not depend on the filter, and which tiles are chosen. */
   drawSections() {
     this.view.drawSections(this);
+    this.drawTiles();
+  }
+
+  drawTiles() {
     for (const tile of document.querySelectorAll('#tiles button')) {
-      const flag = /** @type {HTMLElement} */ (tile).dataset.flag || '';
-      tile.setAttribute('aria-pressed', String(this.flags.has(flag)));
-      tile.addEventListener('click', () => this.toggleFlag(/** @type {HTMLElement} */ (tile)));
+      tile.setAttribute('aria-pressed', String(this.flags.has(/** @type {HTMLElement} */ (tile).dataset.flag || '')));
     }
-    for (const button of document.querySelectorAll('#verdict button[data-flags]')) {
-      button.addEventListener('click', () => this.showFlags((/** @type {HTMLElement} */ (button).dataset.flags || '').split(' ')));
-    }
+  }
+
+  /** A tile filters by its flag; a button of the verdict by several. @param {Event} event */
+  handleClick(event) {
+    const button = event.target instanceof Element ? event.target.closest('#tiles button, #verdict button[data-flags]') : null;
+    if (!(button instanceof HTMLElement)) return;
+    if (button.dataset.flags) this.showFlags(button.dataset.flags.split(' '));
+    else this.toggleFlag(button.dataset.flag || '');
   }
 
   /**
@@ -133,7 +141,6 @@ export class Page {
    * @param {BaseModel} model
    */
   show(page, model) {
-    const opened = this.opened && this.model.getPath(this.opened);
     const focused = document.activeElement;
     const scrolled = window.scrollY;
     document.title = page.title;
@@ -141,15 +148,24 @@ export class Page {
       const [old, fresh] = [document, page].map((one) => one.querySelector(place));
       if (old && fresh) old.replaceChildren(...document.importNode(fresh, true).childNodes);
     }
+    this.setModel(model);
+    window.scrollTo({ top: scrolled, behavior: 'instant' });
+    if (focused instanceof HTMLElement && focused !== document.activeElement && document.contains(focused)) focused.focus({ preventScroll: true });
+  }
+
+  /**
+   * Goes on with other data. What was chosen stays chosen.
+   * @param {BaseModel} model
+   */
+  setModel(model) {
+    const opened = this.opened && this.model.getPath(this.opened);
     this.model = model;
     this.view.updateList(this);
     this.drawSections();
     this.update();
-    window.scrollTo({ top: scrolled, behavior: 'instant' });
     const item = opened === undefined ? undefined : model.findItem(opened);
     if (item) this.view.restoreItem(this, item);
     else if (this.opened) this.close();
-    if (focused instanceof HTMLElement && focused !== document.activeElement && document.contains(focused)) focused.focus({ preventScroll: true });
   }
 
   /**
@@ -169,11 +185,10 @@ export class Page {
     this.update();
   }
 
-  /** @param {HTMLElement} tile */
-  toggleFlag(tile) {
-    const flag = tile.dataset.flag || '';
+  /** @param {string} flag */
+  toggleFlag(flag) {
     if (!this.flags.delete(flag)) this.flags.add(flag);
-    tile.setAttribute('aria-pressed', String(this.flags.has(flag)));
+    this.drawTiles();
     this.update();
   }
 
@@ -194,7 +209,7 @@ export class Page {
     this.filter.value = '';
     this.text = '';
     this.flags = new Set(flags);
-    for (const tile of document.querySelectorAll('#tiles button')) tile.setAttribute('aria-pressed', String(this.flags.has(/** @type {HTMLElement} */ (tile).dataset.flag || '')));
+    this.drawTiles();
     this.update();
   }
 

@@ -9,6 +9,7 @@ import { drawMoves } from './moves.js';
 import { drawValues } from './values.js';
 import { drawCapacity } from './capacity.js';
 import { drawFindings } from './findings.js';
+import { applyLoss, drawLosses } from './losses.js';
 import { drawPane } from './pane.js';
 import { LiveControls, followState, getServedState, requestExplanation, requestPage } from './live.js';
 
@@ -21,6 +22,10 @@ class PlacementView extends PageView {
     this.waiting = undefined;
     /** @type {Matrix|undefined} */
     this.matrix = undefined;
+    /** The objects as they are now, on a page of losses. @type {Model|undefined} */
+    this.now = undefined;
+    /** The loss that is shown. @type {import('./data.js').UnitLoss|undefined} */
+    this.loss = undefined;
   }
 
   /** @param {any} data */
@@ -36,9 +41,49 @@ class PlacementView extends PageView {
       if (location.search) history.replaceState(null, '', location.pathname + location.hash);
       this.live = new LiveControls(model.data.clusters.map((cluster) => cluster.name), (question) => this.ask(page, question));
     }
-    const toggle = this.live && ((/** @type {string} */ cluster) => this.live && this.live.toggleLoss(cluster));
-    this.matrix = new Matrix(model, new PlacementCells(model), page.showSection('matrix'), (item) => page.open(item), toggle);
+    this.now = model;
+    this.matrix = new Matrix(model, new PlacementCells(model), page.showSection('matrix'), (item) => page.open(item), this.createToggle(page, model));
     return this.matrix;
+  }
+
+  /**
+   * What a click on the name of a cluster does: it loses the cluster where that can be asked for, or is known.
+   * @param {Page} page
+   * @param {Model} model
+   * @returns {((cluster: string) => void)|undefined}
+   */
+  createToggle(page, model) {
+    const { live } = this;
+    if (live) return (cluster) => live.toggleLoss(cluster);
+    const { losses } = model.data;
+    if (!losses || losses.pairs || losses.each !== 'cluster') return undefined;
+    return (cluster) => {
+      const loss = losses.rows.find((row) => row.lose === cluster);
+      this.showLoss(page, loss === this.loss ? undefined : loss);
+    };
+  }
+
+  /**
+   * Shows a loss that was chosen in the table, which is drawn anew: the focus goes to its row, and the matrix comes into view.
+   * @param {Page} page
+   * @param {import('./data.js').UnitLoss|undefined} loss
+   */
+  showLossFromTable(page, loss) {
+    this.showLoss(page, loss);
+    const button = document.querySelector('#losses [aria-pressed="true"]') || document.querySelector('#losses button');
+    if (button instanceof HTMLElement) button.focus({ preventScroll: true });
+    if (loss) getElement('matrix').scrollIntoView();
+  }
+
+  /**
+   * Shows what a loss does, or what runs now.
+   * @param {Page} page
+   * @param {import('./data.js').UnitLoss|undefined} loss
+   */
+  showLoss(page, loss) {
+    if (!this.now) return;
+    this.loss = loss;
+    page.setModel(loss ? new Model(applyLoss(this.now.data, loss)) : this.now);
   }
 
   /** @param {Page} page */
@@ -52,6 +97,7 @@ class PlacementView extends PageView {
   drawSections(page) {
     const model = getModel(page);
     if (this.live) getElement('verdict').after(this.live.element);
+    if (this.now && this.now.data.losses) drawLosses(this.now, page.showSection('losses'), this.loss, { show: (loss) => this.showLossFromTable(page, loss), openItem: (item) => page.open(item) });
     if (document.getElementById('capacity')) drawCapacity(model, page.showSection('capacity'));
     if (document.getElementById('findings')) drawFindings(model, page.showSection('findings'), (item) => page.open(item));
   }
@@ -62,6 +108,8 @@ class PlacementView extends PageView {
    */
   drawItems(page, items) {
     const model = getModel(page);
+    const moves = document.getElementById('moves');
+    if (moves && !model.isDiff) moves.hidden = true;
     if (!model.isDiff) return;
     drawMoves(model, page.showSection('moves'), items);
     if (document.getElementById('values')) drawValues(page.showSection('values'), items.flatMap((item) => model.getValues(item)), ['Before', 'After'], 'No field of a manifest changes, besides replicas of placements.', (item) => page.open(item));

@@ -22,6 +22,7 @@ mod document;
 mod drift;
 mod frame;
 mod scripts;
+mod unit_losses;
 mod verdict;
 
 pub use check::{CheckPage, CheckVerdict, FindingCause};
@@ -32,6 +33,7 @@ pub use document::{
 pub use drift::{DriftFlag, DriftManager, DriftPage, DriftPageCluster, DriftPageObject, DriftVerdict};
 pub use frame::{PageContent, PageFrame, PageTile, escape_html, format_link, write_card};
 pub use scripts::PageView;
+pub use unit_losses::{PageLosses, PageMove, PageUnitLoss};
 
 /// The style sheet.
 const STYLE: &str = include_str!("../page/page.css");

@@ -565,6 +565,19 @@ impl WhatIfEach<'_> {
         out
     }
 
+    /// The headline of a page: what the worst loss costs, and how many cost nothing.
+    pub fn format_headline(&self) -> String {
+        let worst = self.rows.first().filter(|row| row.replicas.missing > 0 || !row.nowhere.is_empty());
+        let worst = worst.map_or(String::new(), |row| {
+            format!("If {} is lost: {}. ", row.lose, format_sentence(row.replicas, row.nowhere.len()))
+        });
+        let before = match self.scenario {
+            [] => String::new(),
+            events => format!("After “{}”: ", events.join(", ")),
+        };
+        format!("{before}{worst}{}.", self.format_summary())
+    }
+
     fn format_summary(&self) -> String {
         let safe = self.rows.iter().filter(|row| row.replicas.missing == 0 && row.nowhere.is_empty()).count();
         let all = match (self.pairs, self.rows.len()) {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::unit_losses::PageLosses;
 use crate::clusters::ClusterRow;
 use crate::diff::{ChangeVerdict, Diff, VerdictFlag};
 use crate::explanation::ExplainedObject;
@@ -53,6 +54,9 @@ pub struct PageDocument<'a> {
     /// What a scenario does besides changing placements; left out of other pages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scenario: Option<PageScenario<'a>>,
+    /// What the loss of each unit does; left out of pages about something else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub losses: Option<PageLosses<'a>>,
     /// The deletions by which publishing the later side exceeds the limit; left out if it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_guard: Option<&'a ExcessiveDeletions>,
@@ -335,6 +339,7 @@ impl<'a> PageDocument<'a> {
             changes: &changes.objects,
             causes: &changes.causes,
             scenario: None,
+            losses: None,
             deletion_guard: None,
             findings: &[],
             resolved: &[],
@@ -354,7 +359,7 @@ impl<'a> PageDocument<'a> {
         }
         let numbers: HashMap<&ObjectRef, usize> =
             rows.keys().enumerate().map(|(at, object)| (*object, at)).collect();
-        let mut lists = ClusterLists::new(&self.clusters);
+        let mut lists = ClusterLists::new(&self.clusters, Vec::new());
         for (object, [old, new]) in &rows {
             let row = new.or(*old);
             self.objects.push(PageObject {
@@ -363,8 +368,8 @@ impl<'a> PageDocument<'a> {
                     from: old.and_then(|row| row.policy.as_ref()),
                     to: new.and_then(|row| row.policy.as_ref()),
                 },
-                before: old.map(|row| lists.assign_number(&row.clusters)),
-                after: new.map(|row| lists.assign_number(&row.clusters)),
+                before: old.map(|row| lists.assign_shared_number(&row.clusters)),
+                after: new.map(|row| lists.assign_shared_number(&row.clusters)),
                 flags: BTreeSet::new(),
                 unschedulable: Pair {
                     from: old.and_then(|row| row.unschedulable.as_ref()),
@@ -388,7 +393,7 @@ impl<'a> PageDocument<'a> {
                 caused_by: Vec::new(),
             });
         }
-        self.cluster_lists = lists.lists;
+        self.cluster_lists = lists.into_lists();
     }
 
     fn add_changes(&mut self, changes: &'a RenderingChanges) {
@@ -420,14 +425,19 @@ impl<'a> PageDocument<'a> {
         chosen.take(4 * MAX_EXPLAINED_OBJECTS).map(|object| object.object).collect()
     }
 
+    /// The number of an object in the page.
+    pub(super) fn object_number(&self, object: &ObjectRef) -> Option<usize> {
+        self.objects.binary_search_by(|one| one.object.cmp(object)).ok()
+    }
+
     /// The number of a cluster in the page.
-    fn cluster_number(&self, name: &str) -> Option<usize> {
+    pub(super) fn cluster_number(&self, name: &str) -> Option<usize> {
         self.clusters.binary_search_by(|cluster| (*cluster.row.name).cmp(name)).ok()
     }
 
     /// Adds the explanation of an object.
     pub fn add_explanation(&mut self, object: &ObjectRef, explained: &ExplainedObject) {
-        let Ok(at) = self.objects.binary_search_by(|one| one.object.cmp(object)) else { return };
+        let Some(at) = self.object_number(object) else { return };
         let mut verdicts: BTreeMap<(bool, Option<&'static str>, &str), Vec<usize>> = BTreeMap::new();
         for row in &explained.explanation.clusters {
             if let Some(at) = self.cluster_number(&row.cluster) {
@@ -469,7 +479,7 @@ fn find_object<'p, 'a>(objects: &'p mut [PageObject<'a>], id: &ObjectRef) -> Opt
 }
 
 /// Numbers lists of clusters: equal lists have one number.
-struct ClusterLists {
+pub(super) struct ClusterLists {
     clusters: HashMap<String, usize>,
     numbers: HashMap<Vec<PagePlaced>, usize>,
     addresses: HashMap<usize, usize>,
@@ -477,26 +487,37 @@ struct ClusterLists {
 }
 
 impl ClusterLists {
-    fn new(clusters: &[PageCluster]) -> Self {
+    /// The numbers of lists that have one, by their order.
+    pub(super) fn new(clusters: &[PageCluster], lists: Vec<Vec<PagePlaced>>) -> Self {
         let clusters = clusters.iter().enumerate().map(|(at, one)| (one.row.name.clone(), at)).collect();
-        Self { clusters, numbers: HashMap::new(), addresses: HashMap::new(), lists: Vec::new() }
+        let numbers = lists.iter().cloned().zip(0..).collect();
+        Self { clusters, numbers, addresses: HashMap::new(), lists }
     }
 
-    /// The number of a list. Clusters that are in no inventory are left out.
-    fn assign_number(&mut self, list: &PlacedClusters) -> usize {
-        // Plans share lists, and keep them as long as the page.
+    /// The lists, by their numbers.
+    pub(super) fn into_lists(self) -> Vec<Vec<PagePlaced>> {
+        self.lists
+    }
+
+    /// The number of a list that is kept as long as the page: plans share lists.
+    fn assign_shared_number(&mut self, list: &PlacedClusters) -> usize {
         let address = if list.is_empty() { 0 } else { list.list_address() };
         if let Some(number) = self.addresses.get(&address) {
             return *number;
         }
+        let number = self.assign_number(list);
+        self.addresses.insert(address, number);
+        number
+    }
+
+    /// The number of a list. Clusters that are in no inventory are left out.
+    pub(super) fn assign_number(&mut self, list: &PlacedClusters) -> usize {
         let placed =
             list.iter().filter_map(|one| Some(PagePlaced(*self.clusters.get(&*one.name)?, one.replicas)));
         let placed: Vec<PagePlaced> = placed.collect();
-        let number = *self.numbers.entry(placed).or_insert_with_key(|placed| {
+        *self.numbers.entry(placed).or_insert_with_key(|placed| {
             self.lists.push(placed.clone());
             self.lists.len() - 1
-        });
-        self.addresses.insert(address, number);
-        number
+        })
     }
 }

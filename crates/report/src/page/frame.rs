@@ -147,6 +147,9 @@ fn write_pages(out: &mut String, view: PageView, has_drift: bool) {
 }
 
 fn write_tiles(out: &mut String, tiles: &[PageTile]) {
+    if tiles.is_empty() {
+        return;
+    }
     out.push_str("<ul class=\"tiles\" id=\"tiles\">\n");
     for PageTile { flag, sign, label, number, detail, bad } in tiles {
         let class = match (number, bad) {

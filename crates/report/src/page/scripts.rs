@@ -43,6 +43,7 @@ impl PageView {
                 VALUES_MODULE,
                 include_str!("../../page/capacity.js"),
                 include_str!("../../page/findings.js"),
+                include_str!("../../page/losses.js"),
                 include_str!("../../page/pane.js"),
                 LIVE_MODULE,
                 include_str!("../../page/placements.js"),

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::document::{PageDocument, PageMode, PageObject, PageScenario};
 use super::frame::{PageContent, PageFrame, PageTile, escape_html, format_link, write_card, write_list};
 use super::scripts::PageView;
+use super::unit_losses::write_worst_losses;
 use crate::diff::VerdictFlag;
 use crate::diff::edits::{EditGroup, EditGroups};
 use crate::table::format_count;
@@ -40,7 +41,10 @@ impl PageContent for PageDocument<'_> {
 
     fn write_cards(&self, out: &mut String) {
         out.push_str("<div class=\"cards\">\n");
-        write_decisions(out, self);
+        match &self.losses {
+            Some(losses) => write_worst_losses(out, self, losses),
+            None => write_decisions(out, self),
+        }
         if self.mode == PageMode::Diff {
             write_edits(out, self);
         }
@@ -54,7 +58,13 @@ impl PageContent for PageDocument<'_> {
 
 /// The sections that the script fills, in order.
 fn shown_sections(document: &PageDocument<'_>) -> Vec<(&'static str, &'static str)> {
+    let lost = if document.losses.as_ref().is_some_and(|losses| losses.pairs) {
+        "If two are lost"
+    } else {
+        "If one is lost"
+    };
     let all = [
+        ("losses", lost),
         ("matrix", "Where it runs"),
         ("moves", "Moves"),
         ("values", "Changed values"),
@@ -63,6 +73,7 @@ fn shown_sections(document: &PageDocument<'_>) -> Vec<(&'static str, &'static st
     ];
     let knows_capacity = document.scenario.as_ref().is_some_and(|scenario| !scenario.capacity.is_empty());
     let shown = all.into_iter().filter(|(id, _)| match document.mode {
+        _ if *id == "losses" => document.losses.is_some(),
         PageMode::Diff => true,
         PageMode::Plan => !matches!(*id, "moves" | "values"),
         PageMode::Whatif => matches!(*id, "matrix" | "moves") || (*id == "capacity" && knows_capacity),
@@ -79,6 +90,9 @@ fn command_name(mode: PageMode) -> &'static str {
 }
 
 fn build_tiles(document: &PageDocument<'_>) -> Vec<PageTile> {
+    if document.losses.is_some() {
+        return Vec::new();
+    }
     let counts = &document.verdict.counts;
     let deleted = document.verdict.with_flag(VerdictFlag::Deleted).count();
     let deleted_detail = if counts.deleted_manifests == 0 {
