@@ -6,7 +6,7 @@ use std::mem::ManuallyDrop;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::access::AccessArgs;
 use super::decryption::DecryptionArgs;
@@ -18,7 +18,7 @@ use super::{CommandError, Exit, print_notice, print_text};
 use federate_engine::deletions::PruneLimit;
 use federate_kubernetes::ClusterName;
 use federate_reconcile::cluster::PruneOptions;
-use federate_reconcile::{ActionKind, Actions, ApplySet, RepoRef};
+use federate_reconcile::{ActionKind, Actions, ApplySet, DryRunStrategy, RepoRef};
 use federate_report::actions as report;
 use federate_session::{Destination, Purpose, ReconcileOptions, Reconciler, Session};
 use federate_source::TracedSource;
@@ -120,23 +120,14 @@ pub(super) enum LiveSource<'m> {
 /// How API servers are used.
 pub(super) struct ServerAccess<'s> {
     pub(super) access: &'s AccessArgs,
-    /// Where a dry run is decided; `None` if writes are made.
-    pub(super) dry_run: Option<DryRunMode>,
+    /// Whether writes are made, and where a dry run is decided.
+    pub(super) dry_run: DryRunStrategy,
     /// How long to wait until every object is healthy.
     pub(super) wait: Option<Duration>,
     /// Whether only permissions are checked.
     pub(super) check_access: bool,
     /// Whether to hide progress.
     pub(super) quiet: bool,
-}
-
-/// Where a dry run is decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum DryRunMode {
-    /// Decide locally; send no writes
-    Client,
-    /// Dry-run every write on the API servers
-    Server,
 }
 
 /// Whether an earlier run read the same.
@@ -280,7 +271,7 @@ impl MemberRun<'_> {
                 let without_memory = !self.remember && !self.args.names_memory();
                 let actions =
                     servers.apply_or_compare(session, reconciler, remember, without_memory, early)?;
-                (actions, servers.dry_run.is_some())
+                (actions, !servers.dry_run.writes())
             }
         })
     }

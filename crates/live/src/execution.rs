@@ -18,7 +18,7 @@ use super::send_results::{SendResult, SendResults};
 use super::sender::{ProgressCounter, send_all};
 use super::stored_plan;
 use super::webhooks::AdmissionWebhooks;
-use super::{ApplyOptions, DesiredState, DryRun, Error};
+use super::{ApplyOptions, DesiredState, Error};
 use federate_kubernetes::ObjectRef;
 use federate_kubernetes::hooks::Hook;
 use federate_reconcile::{ActionKind, ObjectDecision, PlacedObjects, WriteRequest};
@@ -48,7 +48,7 @@ impl ApplyExecution<'_> {
         if of > 0 {
             counter.report_progress();
         }
-        if self.options.server.dry_run == Some(DryRun::Server) {
+        if !self.options.server.dry_run.writes() {
             return self.dry_run_rest(applied, deleted, results, &mut counter).await;
         }
         let mut parent = ApplySetParent::new(self.state, self.decisions, self.options);

@@ -7,7 +7,7 @@ use super::early_reads::EarlyReads;
 use super::remembered_plan::RememberedPlan;
 use federate_kubernetes::ClusterName;
 use federate_reconcile::apply_set::ApplySetContents;
-use federate_reconcile::{Action, ApplySet, Orphans, RepoRef};
+use federate_reconcile::{Action, ApplySet, DryRunStrategy, Orphans, RepoRef};
 
 /// Receives the progress of clusters, from several threads.
 pub trait ProgressReporter: Sync {
@@ -45,8 +45,8 @@ pub enum ClusterProgress {
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct ServerOptions<'s> {
-    /// Where a dry run is decided; `None` to make writes.
-    pub dry_run: Option<DryRun>,
+    /// Whether writes are made, and where a dry run is decided.
+    pub dry_run: DryRunStrategy,
     /// How long to wait until every object is healthy; `None` not to wait.
     pub wait: Option<Duration>,
     /// What ends the wait for health, and for a server that has stopped answering, early; `None` if nothing does.
@@ -69,7 +69,7 @@ impl<'s> ServerOptions<'s> {
     /// A run that makes writes, waits for nothing, and leaves no plan in the clusters.
     pub fn new(progress: &'s dyn ProgressReporter) -> Self {
         Self {
-            dry_run: None,
+            dry_run: DryRunStrategy::None,
             wait: None,
             interrupt: None,
             plan_to_keep: None,
@@ -83,7 +83,7 @@ impl<'s> ServerOptions<'s> {
 
     /// With another [`dry_run`](Self::dry_run).
     #[must_use]
-    pub fn with_dry_run(self, dry_run: Option<DryRun>) -> Self {
+    pub fn with_dry_run(self, dry_run: DryRunStrategy) -> Self {
         Self { dry_run, ..self }
     }
 
@@ -142,21 +142,10 @@ pub struct ApplyOptions<'h> {
     /// The `ApplySet` whose members are adopted. Where it is the same as `apply_set`, the set itself moves to this
     /// repo.
     pub moved_from: Option<&'h ApplySet>,
-    /// Whether applies are dry-run on the API servers before anything is written.
-    pub asks_server: bool,
     /// Whether only the desired objects are read, although the `ApplySet` has other members.
     pub only_objects: bool,
     /// Whether the `ApplySet` ends: its parent is deleted when it has no members any more.
     pub ends: bool,
-}
-
-/// How far a dry run goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DryRun {
-    /// Nothing is written. What updates would become, servers may be asked all the same ([`ApplyOptions::asks_server`]).
-    Client,
-    /// Everything is sent, and nothing stored.
-    Server,
 }
 
 /// The result of a run in one cluster.

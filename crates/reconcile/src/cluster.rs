@@ -192,6 +192,11 @@ impl DecisionContext<'_> {
         self.engine.clusters().iter().find(|cluster| cluster.name == *name)
     }
 
+    /// Whether differences are only reported: no request is sent for them.
+    pub fn only_reports(&self) -> bool {
+        self.drift.as_ref().is_some_and(|drift| !drift.correct)
+    }
+
     /// Decides about everything in a cluster without asking its API server. `live` has the live objects, `kind` the
     /// kinds.
     pub fn decide_offline(
@@ -287,7 +292,7 @@ impl DecisionContext<'_> {
     ) -> ClusterDecisions {
         // A dump may have been made before the first apply.
         let is_member = self.settings.is_member();
-        let has_apply_set = self.settings.asks_server
+        let has_apply_set = self.settings.dry_run.asks_server()
             || live.cluster_objects(&cluster.name).iter().any(|object| is_member(&object.body));
         let known = ClusterView { cluster, live, kind, settings: &self.settings, has_apply_set };
         decided.decisions = std::mem::take(&mut decided.decisions)

@@ -99,7 +99,7 @@ fn create_object(input: &DecisionInput<'_>, settings: &DecisionSettings<'_>) -> 
             }
         }
         // The API server says what it becomes.
-        Err(_) if settings.asks_server => {
+        Err(_) if settings.dry_run.asks_server() => {
             let request = Some(WriteRequest::Apply { body, handover: None, replaces: None });
             ObjectDecision { action: bare_action(input, ActionKind::Create), request, refused: false }
         }
@@ -131,14 +131,14 @@ fn update_object(
     let result = match apply_object(Some(before), &body, &write) {
         Ok(result) => result,
         Err(_)
-            if settings.asks_server
+            if settings.dry_run.asks_server()
                 && kind == ActionKind::Update
                 && is_applied(input.live.unwrap_or(completed), &body, None) =>
         {
             completed.clone()
         }
         // An estimate, until the API server says what it becomes: with defaults, and with fields that are not known.
-        Err(_) if settings.asks_server => {
+        Err(_) if settings.dry_run.asks_server() => {
             let estimate = overlay_values(before, &body);
             overlay_values(&complete_object(input.kind, estimate.clone()), &estimate)
         }
@@ -241,7 +241,8 @@ fn replace_or_refuse(
             )
         }
         ReplacementDecision::Possible(how) => {
-            let unknown = managed_field_entries(completed).next().is_none() && !settings.asks_server;
+            let unknown =
+                managed_field_entries(completed).next().is_none() && !settings.dry_run.asks_server();
             let hints = [how.as_str(), if unknown { WITHOUT_MANAGERS } else { "" }];
             let reason = std::iter::once(describe_refusal(input.object, failure))
                 .chain(hints.into_iter().filter(|hint| !hint.is_empty()).map(str::to_owned));

@@ -53,7 +53,7 @@ pub use object_decision::{HandoverWrite, ObjectDecision, WriteRequest};
 pub use placed_objects::PlacedObjects;
 pub use replacement::ReplacedObject;
 pub use repo_ref::RepoRef;
-pub use settings::{AdoptionMode, DecisionSettings};
+pub use settings::{AdoptionMode, DecisionSettings, DryRunStrategy};
 
 /// The kind of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]

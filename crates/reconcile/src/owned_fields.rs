@@ -186,7 +186,7 @@ mod tests {
     use super::super::comparison;
     use super::super::decision::decide_object;
     use super::super::listed_object::ListedObject;
-    use super::super::{ActionKind, ApplySet, FIELD_MANAGER, FieldManagers};
+    use super::super::{ActionKind, ApplySet, DryRunStrategy, FIELD_MANAGER, FieldManagers};
     use super::*;
     use federate_dialect::Dialects;
     use federate_engine::autoscalers::Autoscalers;
@@ -307,7 +307,7 @@ mod tests {
             rolling: &[],
             key,
             now: "2026-01-02T00:00:00Z",
-            asks_server: true,
+            dry_run: DryRunStrategy::None,
             moved_from: None,
             managers: FieldManagers::new(None, true, Dialects::default()),
             ignored: Vec::new(),

@@ -2,7 +2,7 @@
 
 use super::progress;
 use crate::cli::CommandError;
-use crate::cli::members::{DryRunMode, MemberRun, ServerAccess, print_lines};
+use crate::cli::members::{MemberRun, ServerAccess, print_lines};
 use crate::cli::progress as progress_line;
 use crate::cli::settings::RepoArgs;
 use federate_live::EarlyReads;
@@ -67,10 +67,7 @@ impl ServerAccess<'_> {
         let lines = progress::ProgressLines::new(self.quiet);
         let plan = remember.map(|surveyed| surveyed.next_plan(session));
         let options = ServerOptions::new(&lines)
-            .with_dry_run(self.dry_run.map(|dry_run| match dry_run {
-                DryRunMode::Client => federate_live::DryRun::Client,
-                DryRunMode::Server => federate_live::DryRun::Server,
-            }))
+            .with_dry_run(self.dry_run)
             .with_wait(self.wait)
             .with_plan_to_keep(plan.as_ref())
             .with_without_memory(without_memory)
