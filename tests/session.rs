@@ -162,7 +162,7 @@ proptest! {
             prop_assert_eq!(answer(&session), answer(&fresh));
             if remember {
                 previous = fresh.plan().clone();
-                session.remember_plan(previous.clone());
+                session.set_previous(previous.clone());
             }
         }
     }

@@ -300,13 +300,13 @@ impl ComparedSides {
             Some(None) => &EmptySource,
             None => later.source(),
         };
-        let memory = args.read_memory(None)?;
+        let previous = args.read_previous(None)?;
         let [earlier, later] = args.selection().select_sides(&args.repo, [earlier, later.source()])?;
-        let from = args.open_session_for_releases(earlier, memory, releases[0])?;
-        // Two releases that decide from scratch have no memory.
+        let from = args.open_session_for_releases(earlier, previous, releases[0])?;
+        // Two releases that decide from scratch have no previous plan.
         let forgets = args.fresh && base.is_none();
-        let memory = if forgets { Plan::default() } else { from.render().plan.clone() };
-        let to = args.open_session_for_releases(later, memory, releases[1])?;
+        let previous = if forgets { Plan::default() } else { from.render().plan.clone() };
+        let to = args.open_session_for_releases(later, previous, releases[1])?;
         Ok(Self { from, to, base })
     }
 }

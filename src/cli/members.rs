@@ -268,9 +268,9 @@ impl MemberRun<'_> {
             }
             LiveSource::Servers(servers) => {
                 let remember = surveyed.filter(|_| self.remember);
-                let without_memory = !self.remember && !self.args.names_memory();
+                let without_previous = !self.remember && !self.args.names_previous();
                 let actions =
-                    servers.apply_or_compare(session, reconciler, remember, without_memory, early)?;
+                    servers.apply_or_compare(session, reconciler, remember, without_previous, early)?;
                 (actions, !servers.dry_run.writes())
             }
         })

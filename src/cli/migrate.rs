@@ -207,8 +207,8 @@ impl MigrateCommand {
         let source = opened.source();
         let output = self.out.as_deref().and_then(|out| opened.relative_path(out));
         let read = self.args.selection().read_options(&self.args.repo, source, output)?;
-        let memory = self.args.read_memory(None)?;
-        let old = self.open_side(source, read.clone(), memory.clone())?;
+        let previous = self.args.read_previous(None)?;
+        let old = self.open_side(source, read.clone(), previous.clone())?;
         self.args.say_cluster_notices(&old)?;
         if self.report_errors(&old, &old.findings()) {
             say_nothing_written("fix these errors first; `federate check` shows all findings");
@@ -225,7 +225,7 @@ impl MigrateCommand {
             Err(error) => return Err(CommandError::Failed(error.to_string())),
         };
         let migrated = MigratedSource::new(source, &migration.edits);
-        let mut new = self.open_side(&migrated, read, self.keep_own_memory(memory))?;
+        let mut new = self.open_side(&migrated, read, self.keep_own_rows(previous))?;
         new.share_cluster_states(old.clusters());
         let found = new.findings();
         if self.report_errors(&new, &found) {
@@ -237,24 +237,24 @@ impl MigrateCommand {
         Ok(Some(MigratedRepo { old, migration, new }))
     }
 
-    /// Opens one side, with the scheduler's memory.
+    /// Opens one side, with a previous plan.
     fn open_side(
         &self,
         source: &dyn Source,
         read: ReadOptions,
-        memory: Plan,
+        previous: Plan,
     ) -> Result<Session, CommandError> {
         let mut session =
-            self.args.open_session_for_releases(SelectedSource { source, read }, memory, &[])?;
+            self.args.open_session_for_releases(SelectedSource { source, read }, previous, &[])?;
         session.keep_values();
         Ok(session)
     }
 
-    /// What the new control plane remembers: not what the old one has decided.
-    fn keep_own_memory(&self, mut memory: Plan) -> Plan {
+    /// The rows of the previous plan that the new control plane decided.
+    fn keep_own_rows(&self, mut previous: Plan) -> Plan {
         let target = self.to.to_target().name();
-        memory.placements.retain(|row| row.dialect == target);
-        memory
+        previous.placements.retain(|row| row.dialect == target);
+        previous
     }
 
     /// Prints errors. Returns whether they end the command.
@@ -332,8 +332,8 @@ impl MigrateCommand {
         })?;
         let source = MigratedSource::new(opened.source(), &migrated.migration.edits);
         let read = self.args.selection().read_options(&self.args.repo, opened.source(), None)?;
-        let memory = self.keep_own_memory(self.args.read_memory(None)?);
-        let mut checked = self.open_side(&source, read, memory)?;
+        let previous = self.keep_own_rows(self.args.read_previous(None)?);
+        let mut checked = self.open_side(&source, read, previous)?;
         checked.share_cluster_states(migrated.old.clusters());
         checked.observe_objects(stored.observed.clone());
         let from = find_old_planes(&migrated.old);

@@ -168,19 +168,19 @@ pub(super) struct RepoArgs {
 }
 
 impl RepoArgs {
-    /// Reads the repo. `out` is the output folder, which is not read as part of the repo; `kept` is the plan
-    /// in it, which is the scheduler's memory unless `--previous` names another.
+    /// Reads the repo. `out` is the output folder, which is not read as part of the repo; `published` is the plan
+    /// in it, which is the previous plan unless `--previous` names another.
     pub(super) fn open_session(
         &self,
         out: Option<&Path>,
-        kept: Option<&Plan>,
+        published: Option<&Plan>,
     ) -> Result<Session, CommandError> {
         let mut session = self.open_session_without_plan(out)?;
-        session.remember_plan(self.read_memory(kept)?);
+        session.set_previous(self.read_previous(published)?);
         Ok(session)
     }
 
-    /// Reads the repo as `open_session` does, without the scheduler's memory.
+    /// Reads the repo as `open_session` does, without a previous plan.
     pub(super) fn open_session_without_plan(&self, out: Option<&Path>) -> Result<Session, CommandError> {
         let opened = self.open_repo()?;
         let output = out.and_then(|out| opened.relative_path(out));
@@ -199,7 +199,7 @@ impl RepoArgs {
         source: &dyn Source,
     ) -> Result<ManuallyDrop<Session>, CommandError> {
         let mut session = self.open_session_over(source, None, Plan::default())?;
-        session.remember_plan(self.read_memory(None)?);
+        session.set_previous(self.read_previous(None)?);
         Ok(ManuallyDrop::new(session))
     }
 
@@ -241,8 +241,8 @@ impl RepoArgs {
         self.revision.open_before(&self.repo, rev)
     }
 
-    /// The scheduler's memory: the plan given with `--previous`, that of the snapshot, or else `kept`.
-    pub(super) fn read_memory(&self, kept: Option<&Plan>) -> Result<Plan, CommandError> {
+    /// The previous plan: the one given with `--previous`, that of the snapshot, or else `published`.
+    pub(super) fn read_previous(&self, published: Option<&Plan>) -> Result<Plan, CommandError> {
         match &self.previous {
             _ if self.fresh => return Ok(Plan::default()),
             Some(path) => return self.read_plan(path),
@@ -250,7 +250,7 @@ impl RepoArgs {
         }
         let stored = self.read_snapshot()?;
         let recorded = stored.as_ref().map(|stored| &stored.plan).filter(|plan| !plan.placements.is_empty());
-        Ok(recorded.or(kept).cloned().unwrap_or_default())
+        Ok(recorded.or(published).cloned().unwrap_or_default())
     }
 
     /// Decides by a state that was just read from control planes.
@@ -287,8 +287,8 @@ impl RepoArgs {
             || self.selection.names_file()
     }
 
-    /// Whether an option selects the scheduler's memory.
-    pub(super) fn names_memory(&self) -> bool {
+    /// Whether an option selects the previous plan.
+    pub(super) fn names_previous(&self) -> bool {
         self.fresh || self.previous.is_some() || self.snapshot.is_given()
     }
 

@@ -96,7 +96,7 @@ pub fn is_workload(object: &ObjectRef) -> bool {
 
 impl Engine<'_> {
     /// Returns a plan whose rows have the replicas of their manifests. Rows of objects without replicas stay as they are.
-    /// The result is for reports: as the memory of a scheduler it would change its decisions.
+    /// The result is for reports: as the previous plan it would change its decisions.
     ///
     /// # Errors
     ///

@@ -221,7 +221,7 @@ struct KubeAdmiralPlanner<'a> {
     policies: KubeAdmiralPolicies<'a>,
     overrides: BTreeMap<ObjectRef, OverridePolicy<'a>>,
     namespaces: NamespaceExclusions,
-    /// The joined clusters for the memory, and their digest.
+    /// The joined clusters for the scheduler state, and their digest.
     snapshot: TriggerClusters,
     /// The clusters that last decisions saw.
     remembered: RememberedClusters,

@@ -14,9 +14,9 @@ use super::hooks::wait_for_hooks;
 use super::object_requests::{ObjectRequests, build_requests};
 use super::order::{Phase, assign_phase, group_by_phase};
 use super::parent::ApplySetParent;
+use super::plan_config_maps;
 use super::send_results::{SendResult, SendResults};
 use super::sender::{ProgressCounter, send_all};
-use super::stored_plan;
 use super::webhooks::AdmissionWebhooks;
 use super::{ApplyOptions, DesiredState, Error};
 use federate_kubernetes::ObjectRef;
@@ -56,8 +56,8 @@ impl ApplyExecution<'_> {
         send_all(self.client, self.take_parent_namespace(&mut phases), results, &mut counter).await?;
         parent.announce_members(self.client).await?;
         results.parent.clone_from(&parent.uid);
-        if let (Some(plan), Some(uid)) = (self.options.server.plan_to_keep, &parent.uid) {
-            stored_plan::write_plan(self.client, self.options.apply_set, uid, plan).await?;
+        if let (Some(plan), Some(uid)) = (self.options.server.plan_to_store, &parent.uid) {
+            plan_config_maps::write_plan(self.client, self.options.apply_set, uid, plan).await?;
         }
         let first = find_blocking(self.state, &self.desired.cluster, self.decisions);
         let (blocking, deleted): (Phased, Phased) =

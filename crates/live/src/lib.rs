@@ -51,8 +51,8 @@ mod options;
 mod order;
 mod parent;
 pub mod path;
+mod plan_config_maps;
 mod proxy;
-mod remembered_plan;
 mod request;
 mod runtime;
 mod send_results;
@@ -78,7 +78,7 @@ pub use hub::HubAccess;
 pub use kinds::ClusterKinds;
 pub use kubeconfig::Kubeconfig;
 pub use options::{ApplyOptions, ClusterOutcome, ClusterProgress, ProgressReporter, ServerOptions};
-pub use remembered_plan::RememberedPlan;
+pub use plan_config_maps::FoundPlan;
 pub use stored_plan::StoredPlan;
 pub use survey::{SurveyOptions, SurveyResult, SurveyedCluster, find_unreachable, survey_clusters};
 pub use target::Access;
@@ -234,7 +234,7 @@ async fn reconcile_cluster(
         outcome.read = true;
         outcome.notes = parent::check_ownership(&state, options)?;
         let apply_sets = outcome.notes.len();
-        outcome.notes.extend(stored_plan::warn_if_unused(client, &state, options).await?);
+        outcome.notes.extend(plan_config_maps::warn_if_unused(client, &state, options).await?);
         let mut decided = context.decide_before_dry_run(
             cluster,
             &state.live,
@@ -248,7 +248,7 @@ async fn reconcile_cluster(
         }
         let idle = options.server.wait.is_none()
             && decided.decisions.iter().all(|decision| decision.request.is_none());
-        outcome.digest = state.digest.take().filter(|_| idle && !stored_plan::is_kept_in(&state));
+        outcome.digest = state.digest.take().filter(|_| idle && !plan_config_maps::is_stored_in(&state));
         if !idle {
             state.read_compared(&desired.cluster)?;
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::client::{Fence, Interrupt};
 use super::early_reads::EarlyReads;
-use super::remembered_plan::RememberedPlan;
+use super::stored_plan::StoredPlan;
 use federate_kubernetes::ClusterName;
 use federate_reconcile::apply_set::ApplySetContents;
 use federate_reconcile::{Action, ApplySet, DryRunStrategy, Orphans, RepoRef};
@@ -51,10 +51,10 @@ pub struct ServerOptions<'s> {
     pub wait: Option<Duration>,
     /// What ends the wait for health, and for a server that has stopped answering, early; `None` if nothing does.
     pub interrupt: Option<Interrupt>,
-    /// The plan that the clusters are to remember; `None` where they are to remember none.
-    pub plan_to_keep: Option<&'s RememberedPlan>,
-    /// Whether the plan was decided without the memory of an earlier run.
-    pub without_memory: bool,
+    /// The plan that the clusters are to store; `None` where they are to store none.
+    pub plan_to_store: Option<&'s StoredPlan>,
+    /// Whether the plan was decided without a previous plan.
+    pub without_previous: bool,
     /// What is checked before each write.
     pub fence: Option<Fence>,
     /// What was begun to be read before it was known what is desired.
@@ -72,8 +72,8 @@ impl<'s> ServerOptions<'s> {
             dry_run: DryRunStrategy::None,
             wait: None,
             interrupt: None,
-            plan_to_keep: None,
-            without_memory: false,
+            plan_to_store: None,
+            without_previous: false,
             fence: None,
             early: None,
             contents: None,
@@ -99,16 +99,16 @@ impl<'s> ServerOptions<'s> {
         Self { interrupt, ..self }
     }
 
-    /// With another [`plan_to_keep`](Self::plan_to_keep).
+    /// With another [`plan_to_store`](Self::plan_to_store).
     #[must_use]
-    pub fn with_plan_to_keep(self, plan_to_keep: Option<&'s RememberedPlan>) -> Self {
-        Self { plan_to_keep, ..self }
+    pub fn with_plan_to_store(self, plan_to_store: Option<&'s StoredPlan>) -> Self {
+        Self { plan_to_store, ..self }
     }
 
-    /// With another [`without_memory`](Self::without_memory).
+    /// With another [`without_previous`](Self::without_previous).
     #[must_use]
-    pub fn with_without_memory(self, without_memory: bool) -> Self {
-        Self { without_memory, ..self }
+    pub fn with_without_previous(self, without_previous: bool) -> Self {
+        Self { without_previous, ..self }
     }
 
     /// With another [`fence`](Self::fence).

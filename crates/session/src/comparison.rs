@@ -85,7 +85,7 @@ impl RenderedState {
     }
 }
 
-/// Two rendered revisions of a repo; the later one has the earlier plan as its memory.
+/// Two rendered revisions of a repo; the later one has the earlier plan as its previous plan.
 pub struct RevisionComparison<'s> {
     /// The earlier revision.
     pub from: &'s Session,
@@ -131,12 +131,11 @@ impl RevisionComparison<'_> {
     /// What both revisions leave free in each cluster.
     pub fn compute_capacity(&self) -> CapacityChanges {
         let [before, after] = [self.from, self.to].map(Session::plan_with_replicas);
-        let remembered =
-            Plan { placements: self.from.settings().previous.rows().to_vec(), ..Plan::default() };
-        // Without a memory, the earlier revision is what runs.
-        let running = match remembered.placements.as_slice() {
+        let previous = Plan { placements: self.from.settings().previous.rows().to_vec(), ..Plan::default() };
+        // Without a previous plan, the earlier revision is what runs.
+        let running = match previous.placements.as_slice() {
             [] => before.clone(),
-            _ => self.from.build_engine().count_replicas(&remembered).unwrap_or(remembered),
+            _ => self.from.build_engine().count_replicas(&previous).unwrap_or(previous),
         };
         let [had, has] = [self.from, self.to].map(|session| session.build_engine().index_templates());
         let [from, running] = [&before, &running].map(|plan| CapacitySide {

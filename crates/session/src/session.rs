@@ -56,7 +56,7 @@ pub struct SessionOptions {
     pub strict_inventory: bool,
     /// The time for rules about age; without it, they do not apply.
     pub now: Option<Timestamp>,
-    /// The plan of an earlier run: the scheduler's memory.
+    /// The previous plan: that of an earlier run, from which schedulers start.
     pub previous: Plan,
     /// The live objects of member clusters, as far as they are known.
     pub observed: LiveObjects,
@@ -483,8 +483,8 @@ impl Session {
         self.settings.values = true;
     }
 
-    /// Replaces the scheduler's memory.
-    pub fn remember_plan(&mut self, previous: Plan) {
+    /// Replaces the previous plan.
+    pub fn set_previous(&mut self, previous: Plan) {
         let previous = PreviousPlan::new(self.evict_placements(self.rescope_plan(previous)));
         let before = std::mem::replace(&mut self.settings.previous, previous);
         if let Ok(Some(cache)) = self.decision_cache.get_mut() {
@@ -651,7 +651,7 @@ impl Session {
     }
 
     /// The plan for people: with the replicas that manifests have, and with each object once. A template that no policy
-    /// places may have a row that is only a scheduler's memory. If counting takes too much work, the replicas are those
+    /// places may have a row that is only scheduler state. If counting takes too much work, the replicas are those
     /// that were decided, and [`plan_findings`](Self::plan_findings) has an error.
     pub fn plan_with_replicas(&self) -> Plan {
         let mut plan = self.count_replicas().as_ref().unwrap_or(self.plan()).clone();

@@ -1,4 +1,4 @@
-//! The effect of a scenario: the control planes decide with the session's plan as their memory.
+//! The effect of a scenario: the control planes decide with the session's plan as the previous plan.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;

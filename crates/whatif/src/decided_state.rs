@@ -20,7 +20,7 @@ pub struct DecidedState<'e> {
 }
 
 impl Scenario {
-    /// Applies all events at once, decides with the plan before as the memory, and reads the result. A cluster that is
+    /// Applies all events at once, decides with the plan before as the previous plan, and reads the result. A cluster that is
     /// lost is as its control plane takes it for when it has noticed.
     ///
     /// # Errors

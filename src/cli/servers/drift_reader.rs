@@ -156,7 +156,7 @@ impl DriftSource {
         let drifted = if is_dump {
             reconciler.decide_observed()
         } else {
-            servers.apply_or_compare(&session, &reconciler, None, !args.names_memory(), None)?
+            servers.apply_or_compare(&session, &reconciler, None, !args.names_previous(), None)?
         };
         let regions =
             session.clusters().iter().map(|cluster| (cluster.name.clone(), cluster.region.clone())).collect();

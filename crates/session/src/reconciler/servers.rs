@@ -51,7 +51,7 @@ impl Reconciler<'_> {
         let repo =
             self.repo.clone().map(|repo| if drift { RepoRef { revision: None, ..repo } } else { repo });
         let server = options.clone();
-        let server = if drift { server.with_plan_to_keep(None) } else { server };
+        let server = if drift { server.with_plan_to_store(None) } else { server };
         let apply_options = ApplyOptions {
             server: &server,
             apply_set: context.settings.apply_set,

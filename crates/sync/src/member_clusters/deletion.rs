@@ -207,7 +207,7 @@ impl Reconciliation<'_> {
         Ok(SyncOutcome::for_success("deleted everything that the Sync managed"))
     }
 
-    /// The inventory by the scheduler's memory, for a Sync that was applied before inventories were kept.
+    /// The inventory by the previous plan, for a Sync that was applied before inventories were kept.
     fn planned_inventory(&self, state: &SyncState<'_>) -> Result<AppliedInventory, ReconcileError> {
         let mut inventory = AppliedInventory::default();
         let Some(plan) = state.read_plan()? else { return Ok(inventory) };

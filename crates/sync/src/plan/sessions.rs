@@ -96,7 +96,7 @@ struct CachedSession {
     version: CheckoutVersion,
     /// The digest of the status of the clusters by which it plans, if the repo does not say it.
     inventory: Option<String>,
-    /// Whether its plan is the scheduler's memory.
+    /// Whether its plan is accepted, so that it is the previous plan of the next round.
     accepted: bool,
     repo: Option<RepoRef>,
 }
@@ -212,7 +212,7 @@ impl LoopState {
             .with_allowance(self.allowance)
     }
 
-    /// The session over a source, with a plan as the scheduler's memory. Only what a new revision changes is read.
+    /// The session over a source, with a previous plan. Only what a new revision changes is read.
     pub(crate) fn take_session(&mut self, checkout: &Checkout, previous: Option<&Plan>) -> Session {
         let previous = previous.cloned().unwrap_or_default();
         let version = checkout.version();
@@ -226,7 +226,7 @@ impl LoopState {
             return Session::open(checkout.as_source(), options.with_previous(previous));
         };
         if before == version {
-            session.remember_plan(previous);
+            session.set_previous(previous);
             return session;
         }
         // The commit before may be gone with the cache that held it.
@@ -234,7 +234,7 @@ impl LoopState {
             return Session::open(checkout.as_source(), options.with_previous(previous));
         };
         let rendered = accepted.then(|| RenderedObjects::from_session(&session));
-        session.remember_plan(previous);
+        session.set_previous(previous);
         match session.update_files(checkout.as_source(), &changed) {
             UpdateScope::Templates(templates) => {
                 self.rendered_before = rendered;
@@ -250,7 +250,7 @@ impl LoopState {
         self.tracker.forget_comparisons();
     }
 
-    /// Keeps a session whose plan is not the scheduler's memory for the next round.
+    /// Keeps a session whose plan is not accepted for the next round.
     pub(crate) fn put_session(&mut self, checkout: &Checkout, session: Session) {
         let inventory = self.inventory_digest().cloned();
         self.cached = Some(CachedSession {
@@ -262,7 +262,7 @@ impl LoopState {
         });
     }
 
-    /// Keeps a session whose plan is the scheduler's memory for the next round, with the repo that it came from.
+    /// Keeps a session whose plan is accepted for the next round, with the repo that it came from.
     pub(crate) fn put_accepted(&mut self, checkout: &Checkout, session: Session, repo: Option<RepoRef>) {
         let inventory = self.inventory_digest().cloned();
         self.cached =
@@ -293,7 +293,7 @@ impl LoopState {
         self.observed.as_ref()?.lost.as_ref()
     }
 
-    /// The session whose plan is the scheduler's memory, with where it was read from.
+    /// The session whose plan is accepted, with where it was read from.
     pub(crate) fn current_session(&mut self) -> Option<CurrentSession<'_>> {
         let cached = self.cached.as_ref().filter(|cached| cached.accepted)?;
         Some(CurrentSession {

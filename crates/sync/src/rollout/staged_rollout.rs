@@ -291,7 +291,7 @@ impl Reconciliation<'_> {
         if known {
             tracing::debug!(sync = self.name(), "the rollout stays aborted");
         } else if let Some(plan) =
-            progress.former.as_ref().map(|former| state.read_former(former)).transpose()?.flatten()
+            progress.former.as_ref().map(|former| state.read_former_plan(former)).transpose()?.flatten()
         {
             state.write_plan(&plan)?;
         }
