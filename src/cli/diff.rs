@@ -12,7 +12,7 @@ use federate_dialect::Plan;
 use federate_engine::change::{DigestKey, MIN_KEY_BYTES, RenderingChanges};
 use federate_engine::deletions::PruneLimit;
 use federate_kubernetes::{Finding, ObjectRef, Severity};
-use federate_repo::{EmptySource, Source};
+use federate_repo::{EmptyTree, FileTree};
 use federate_report::diff::{Diff as Report, markdown, text};
 use federate_report::findings;
 use federate_report::page::PageHost;
@@ -295,9 +295,9 @@ impl ComparedSides {
         if let (Some(base), Some(None), false) = (&base, &opened, args.quiet) {
             print_notice(&missing_folder(args, &base.name));
         }
-        let earlier: &dyn Source = match &opened {
+        let earlier: &dyn FileTree = match &opened {
             Some(Some(opened)) => opened.source(),
-            Some(None) => &EmptySource,
+            Some(None) => &EmptyTree,
             None => later.source(),
         };
         let previous = args.read_previous(None)?;

@@ -21,7 +21,7 @@ use federate_reconcile::cluster::PruneOptions;
 use federate_reconcile::{ActionKind, Actions, ApplySet, DryRunStrategy, RepoRef};
 use federate_report::actions as report;
 use federate_session::{Destination, Purpose, ReconcileOptions, Reconciler, Session};
-use federate_source::TracedSource;
+use federate_source::TracedTree;
 
 /// Arguments about the `ApplySet` that tracks managed objects.
 #[derive(Debug, Args)]
@@ -189,7 +189,7 @@ impl MemberRun<'_> {
             }
             EarlierRun::Other { early, recorder } => (early, recorder),
         };
-        let traced = TracedSource::new(opened.source());
+        let traced = TracedTree::new(opened.source());
         let mut session = self.args.open_leaked_session_over(&traced)?;
         session.keep_values();
         if let Some(decryptor) = self.decryption.map(DecryptionArgs::open_decryptor).transpose()?.flatten() {

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 
 use super::release::{self, DialectRelease};
 use super::revision::{RepoSource, RevisionArgs};
-use super::selection::{SelectedSource, SelectionArgs};
+use super::selection::{SelectedTree, SelectionArgs};
 use super::snapshot_args::{SnapshotArgs, path_within};
 use super::{CommandError, Exit, completers, print_notice, progress, servers, use_color};
 use federate_builder::{BuildCache, ProgramBuilder, ProgramPaths};
@@ -24,7 +24,7 @@ use federate_engine::snapshot::StoredSnapshot;
 use federate_engine::{StepAllowance, previous};
 use federate_kubernetes::{Cluster, Finding, LiveObjects};
 use federate_reconcile::RepoRef;
-use federate_repo::Source;
+use federate_repo::FileTree;
 use federate_repo::build::Builder;
 use federate_report::clusters::SnapshotAge;
 use federate_report::table::TextStyle;
@@ -196,7 +196,7 @@ impl RepoArgs {
     /// As `open_leaked_session`, over the files of `source`.
     pub(super) fn open_leaked_session_over(
         &self,
-        source: &dyn Source,
+        source: &dyn FileTree,
     ) -> Result<ManuallyDrop<Session>, CommandError> {
         let mut session = self.open_session_over(source, None, Plan::default())?;
         session.set_previous(self.read_previous(None)?);
@@ -295,7 +295,7 @@ impl RepoArgs {
     /// Reads the repo from `source`; `output` is the output folder within it.
     pub(super) fn open_session_over(
         &self,
-        source: &dyn Source,
+        source: &dyn FileTree,
         output: Option<String>,
         previous: Plan,
     ) -> Result<Session, CommandError> {
@@ -307,18 +307,18 @@ impl RepoArgs {
     /// Like `open_session_over`, but accepts unknown names in `--cluster`.
     pub(super) fn open_session_with_any_clusters(
         &self,
-        source: &dyn Source,
+        source: &dyn FileTree,
         output: Option<String>,
         previous: Plan,
     ) -> Result<Session, CommandError> {
         let read = self.selection.read_options(&self.repo, source, output)?;
-        self.open_session_for_releases(SelectedSource { source, read }, previous, &[])
+        self.open_session_for_releases(SelectedTree { source, read }, previous, &[])
     }
 
     /// Like `open_session_with_any_clusters`, but by the rules of these releases, which override all other settings.
     pub(super) fn open_session_for_releases(
         &self,
-        selected: SelectedSource<'_>,
+        selected: SelectedTree<'_>,
         previous: Plan,
         releases: &[DialectRelease],
     ) -> Result<Session, CommandError> {

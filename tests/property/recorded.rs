@@ -6,7 +6,7 @@ use std::path::Path;
 
 use federate_dialect::{Placed, Placement, Plan};
 use federate_dialects::DIALECTS;
-use federate_repo::{Config, SourceFile};
+use federate_repo::{Config, RepoFile};
 use federate_session::{Session, SessionOptions};
 use rayon::prelude::*;
 use serde_json::Value;
@@ -38,7 +38,7 @@ fn step() -> usize {
 }
 
 fn plan(case: &Value, previous: Plan) -> Plan {
-    let file = |(number, body): (usize, &Value)| SourceFile {
+    let file = |(number, body): (usize, &Value)| RepoFile {
         path: format!("{number:03}.json").into(),
         bytes: body.to_string().into_bytes().into(),
     };

@@ -19,14 +19,14 @@ use federate_kubernetes::{Cluster, Finding, LiveObjects, Object, ObjectRef, Seve
 use federate_repo::build::{Builder, Decryptor};
 use federate_repo::config::{AutoscaledReplicas, UnplacedTemplates};
 use federate_repo::{
-    Builds, ChangedFile, Config, NeedsReload, ReadOptions, Repo, RepoFiles, Role, Source, SourceFile,
+    Builds, ChangedFile, Config, FileTree, NeedsReload, ReadOptions, Repo, RepoFile, RepoFiles, Role,
     UnexpandedRepo,
 };
 use federate_report::findings;
 
 use crate::cluster_states::share_cluster_states;
 use crate::decryption::DecryptedObjects;
-use crate::excluding_source::ExcludingSource;
+use crate::excluding_tree::ExcludingTree;
 use crate::known_kinds::KnownKinds;
 use crate::outages::{self, OutageTimes, UnreachableClusters};
 use crate::release;
@@ -306,10 +306,10 @@ fn read_build_clusters(
 
 impl Session {
     /// Opens a repo. Errors are among the [findings](Self::findings); everything else is still available.
-    pub fn open(source: &dyn Source, options: SessionOptions) -> Self {
+    pub fn open(source: &dyn FileTree, options: SessionOptions) -> Self {
         let known = KnownKinds::new(options.dialects, &options.observed, options.snapshot.as_deref());
-        let excluding = options.excluded.clone().map(|folder| ExcludingSource { source, folder });
-        let source = excluding.as_ref().map_or(source, |excluding| excluding as &dyn Source);
+        let excluding = options.excluded.clone().map(|folder| ExcludingTree { source, folder });
+        let source = excluding.as_ref().map_or(source, |excluding| excluding as &dyn FileTree);
         let files = federate_repo::read_files(source, &options.read);
         let builds = match &options.builder {
             Some(builder) if files.has_sources() => {
@@ -324,7 +324,7 @@ impl Session {
     }
 
     /// Like `open`, over files in memory, in any order.
-    pub fn from_files(files: Vec<SourceFile>, config: Config, options: SessionOptions) -> Self {
+    pub fn from_files(files: Vec<RepoFile>, config: Config, options: SessionOptions) -> Self {
         let known = KnownKinds::new(options.dialects, &options.observed, options.snapshot.as_deref());
         let loaded = federate_repo::load_bytes(files, config, &known);
         Self::from_repo(loaded, known.clone(), options)
@@ -430,7 +430,7 @@ impl Session {
     /// Updates the session after the files `changed`. If they contain only templates, only these files are
     /// loaded and only these templates are decided again. The result equals that of a new session over the
     /// same files with the same options.
-    pub fn update_files(&mut self, source: &dyn Source, changed: &[String]) -> UpdateScope {
+    pub fn update_files(&mut self, source: &dyn FileTree, changed: &[String]) -> UpdateScope {
         let files: Vec<ChangedFile> = changed
             .iter()
             .map(|path| ChangedFile {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use federate_kubernetes::finding::join_names;
 use federate_live::Interrupt;
-use federate_repo::EmptySource;
+use federate_repo::EmptyTree;
 use federate_session::{Session, SessionOptions};
 use federate_sync_api::SyncSpec;
 use federate_sync_api::record::SyncRecord;
@@ -410,7 +410,7 @@ impl SyncWorker<'_> {
 
     /// Whether clusters can never be reached again, because the namespace with the credentials is being deleted.
     fn lost_credentials(&self, hub: &HubClient, valid_sync: &ValidSync) -> Result<bool, hub::Error> {
-        let nothing = Session::open(&EmptySource, SessionOptions::new(self.shared.env.dialects));
+        let nothing = Session::open(&EmptyTree, SessionOptions::new(self.shared.env.dialects));
         let reaches = self.shared.env.services.member_access(valid_sync, &nothing).is_ok();
         Ok(!reaches && hub.is_terminating(&valid_sync.object.name.namespace)?)
     }

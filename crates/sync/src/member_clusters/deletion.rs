@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use federate_reconcile::apply_set::{ApplySetContents, group_kind};
 use federate_reconcile::{ApplySet, RepoRef};
-use federate_repo::source::{EntryKind, SourceError, TreeEntry};
-use federate_repo::{ReadOptions, Source, normalize_path};
+use federate_repo::file_tree::{EntryKind, TreeEntry, TreeError};
+use federate_repo::{FileTree, ReadOptions, normalize_path};
 use federate_session::Session;
 use federate_sync_api::inventory::{AppliedCluster, AppliedInventory, InventoryRef};
 use federate_sync_api::status::{FailingCluster, MAX_FAILING_CLUSTERS, SyncReason};
@@ -30,8 +30,8 @@ struct RecordedClusters {
 const CLUSTERS_FILE: &str = "clusters.json";
 const CONFIG_FILE: &str = "federate.yaml";
 
-impl Source for RecordedClusters {
-    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, SourceError> {
+impl FileTree for RecordedClusters {
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, TreeError> {
         if !folder.is_empty() {
             return Ok(Vec::new());
         }
@@ -39,11 +39,11 @@ impl Source for RecordedClusters {
         Ok(files.map(|name| TreeEntry { name: name.to_owned(), kind: EntryKind::File }).into())
     }
 
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, SourceError> {
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, TreeError> {
         match path {
             CLUSTERS_FILE => Ok(self.clusters.clone()),
             CONFIG_FILE => Ok(self.config.clone()),
-            _ => Err(SourceError::NotFound),
+            _ => Err(TreeError::NotFound),
         }
     }
 }

@@ -12,7 +12,7 @@ use federate_dialect::{Dialects, Plan};
 use federate_engine::{StepAllowance, previous};
 use federate_reconcile::RepoRef;
 use federate_repo::build::{Builder, Decryptor};
-use federate_repo::{ReadOptions, Source, normalize_path};
+use federate_repo::{FileTree, ReadOptions, normalize_path};
 use federate_session::{Provenance, Session, SessionOptions, UnreachableClusters, UpdateScope};
 use federate_source::WorkTree;
 use federate_source::git::{self, GitLocation, GitRevision};
@@ -138,7 +138,7 @@ impl Checkout {
         }
     }
 
-    pub(crate) fn as_source(&self) -> &dyn Source {
+    pub(crate) fn as_source(&self) -> &dyn FileTree {
         match self {
             Self::Folder(tree, ..) => tree,
             Self::Revision(revision) => revision.as_ref(),
