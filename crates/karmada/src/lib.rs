@@ -404,7 +404,7 @@ impl PolicyPlanner for KarmadaPlanner<'_> {
             return quota.group_manifests(placement);
         }
         match self.find_template(&placement.object) {
-            Some(template) => manifest::render_variants(self, placement, template),
+            Some(template) => manifest::render_template(self, placement, template),
             None => Vec::new(),
         }
     }

@@ -28,7 +28,7 @@ use federate_repo::Template;
 pub(super) const EVICTING: &str = "Evicting";
 
 /// The variants of a placement.
-pub(super) fn render_variants(
+pub(super) fn render_template(
     plane: &KarmadaPlanner<'_>,
     placement: &Placement,
     template: &Template,

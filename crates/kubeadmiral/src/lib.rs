@@ -392,7 +392,7 @@ impl PolicyPlanner for KubeAdmiralPlanner<'_> {
 
     fn render_manifests(&self, placement: &Placement) -> Vec<ManifestVariant> {
         match self.find_template(&placement.object) {
-            Some(template) => manifest::render_variants(self, placement, template),
+            Some(template) => manifest::render_template(self, placement, template),
             None => Vec::new(),
         }
     }

@@ -17,7 +17,7 @@ use federate_kubernetes::{ClusterName, Finding, Object, finding, pointer, work};
 use federate_repo::Template;
 
 /// The variants of a placement.
-pub(super) fn render_variants(
+pub(super) fn render_template(
     plane: &KubeAdmiralPlanner<'_>,
     placement: &Placement,
     template: &Template,
@@ -49,7 +49,7 @@ pub(super) fn render_variants(
             render_group(config, template, &class, &new, &mut variants);
         }
         Ok(_) if scheduler_state.pending.is_some() => {
-            variants.push(not_sent(cluster_names(&ready), "Waiting", None))
+            variants.push(not_sent(cluster_names(&ready), "Waiting", None));
         }
         Ok(classes) => {
             for class in classes {

@@ -459,10 +459,10 @@ impl PolicyPlanner for KubeFedPlanner<'_> {
     fn render_manifests(&self, placement: &Placement) -> Vec<ManifestVariant> {
         match self.subject_about(&placement.object) {
             Some(KubeFedSubject::Federated(federated)) => {
-                manifest::render_variants(self, placement, federated)
+                manifest::render_federated(self, placement, federated)
             }
             Some(KubeFedSubject::Record(record)) => dns::render_endpoint(self, placement, record),
-            Some(KubeFedSubject::Template(template)) => v1::manifest::render_variants(placement, template),
+            Some(KubeFedSubject::Template(template)) => v1::manifest::render_template(placement, template),
             None => Vec::new(),
         }
     }

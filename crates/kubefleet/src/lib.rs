@@ -421,7 +421,7 @@ impl<'a> KubeFleetPlane<'a> {
     }
 
     /// The variants of an object that a placement selects.
-    fn render_variants(
+    fn render_selected(
         &self,
         subject: &PlacementSubject<'a>,
         object: &ObjectRef,
@@ -436,7 +436,7 @@ impl<'a> KubeFleetPlane<'a> {
             return vec![ManifestVariant { clusters: clusters.into(), rendered: Err(withheld) }];
         }
         let Some(index) = subject.find_index(object) else { return Vec::new() };
-        self.with_manifests(subject, clusters, |sending| sending.render_variants(index))
+        self.with_manifests(subject, clusters, |sending| sending.render_item(index))
     }
 
     /// The manifest of the object for one of these clusters.
@@ -509,7 +509,7 @@ impl PolicyPlanner for KubeFleetPlane<'_> {
 
     fn render_manifests(&self, placement: &Placement) -> Vec<ManifestVariant> {
         let variants = shared_objects::read_shares(placement).into_iter().filter_map(|share| {
-            Some(self.render_variants(self.find_subject(&share.policy)?, &placement.object, &share.clusters))
+            Some(self.render_selected(self.find_subject(&share.policy)?, &placement.object, &share.clusters))
         });
         variants.flatten().collect()
     }

@@ -85,7 +85,7 @@ fn other_version(body: &Value, live: &Value, kind: &ResourceKind) -> Option<Stri
 }
 
 fn create_object(input: &DecisionInput<'_>, settings: &DecisionSettings<'_>) -> ObjectDecision {
-    if let Some(reason) = control_plane_hold((input.control_plane_action)(false).as_ref()) {
+    if let Some(reason) = control_plane_hold(input.control_plane.action_by_marks().as_ref()) {
         return decide_nothing(input, ActionKind::Skip, reason);
     }
     let body = input.cached_create.labelled_body(input.body, settings).clone();
@@ -115,7 +115,7 @@ fn update_object(
     kind: ActionKind,
     settings: &DecisionSettings<'_>,
 ) -> ObjectDecision {
-    let action = (input.control_plane_action)(true);
+    let action = input.control_plane.action_for_managed();
     if let Some(reason) = control_plane_hold(action.as_ref()) {
         return decide_nothing(input, ActionKind::Skip, reason);
     }
@@ -284,7 +284,7 @@ fn adopt_object(
     }
     let refused = match settings.adopt {
         Some(adopt) => adopt.refusal_to_adopt(&taken.action, &settings.managers),
-        None => match (input.control_plane_action)(false) {
+        None => match input.control_plane.action_by_marks() {
             Some(action) if action.adopts || !matches!(action.op, federate_dialect::SyncOp::Nothing) => None,
             Some(action) => Some(not_adopted(&action)),
             None => Some("it exists already; --adopt if-no-restart would adopt it".to_owned()),
@@ -372,6 +372,7 @@ mod tests {
     use serde_json::json;
 
     use super::super::CachedCreate;
+    use super::super::decision_input::NoControlPlane;
     use super::*;
     use federate_engine::autoscalers::Autoscalers;
     use federate_kubernetes::{ClusterName, ObjectRef};
@@ -395,7 +396,7 @@ mod tests {
                 cached_create: &CachedCreate::default(),
                 autoscalers: &Autoscalers::default(),
                 live: None,
-                control_plane_action: &|_| None,
+                control_plane: &NoControlPlane,
                 keeps_applied: false,
             };
             note_kept_address(&input, &service(live))

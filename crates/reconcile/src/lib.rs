@@ -47,7 +47,7 @@ mod settings;
 pub use apply_set::ApplySet;
 pub use cached_create::CachedCreate;
 pub use decision::decide_object;
-pub use decision_input::{DecisionInput, KindLookup};
+pub use decision_input::{ControlPlaneQuery, DecisionInput, KindLookup};
 pub use field_managers::{FieldManagers, PERSON_MANAGERS, Writer};
 pub use object_decision::{HandoverWrite, ObjectDecision, WriteRequest};
 pub use placed_objects::PlacedObjects;

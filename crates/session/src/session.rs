@@ -654,27 +654,30 @@ impl Session {
     /// places may have a row that is only scheduler state. If counting takes too much work, the replicas are those
     /// that were decided, and [`plan_findings`](Self::plan_findings) has an error.
     pub fn plan_with_replicas(&self) -> Plan {
-        let mut plan = self.count_replicas().as_ref().unwrap_or(self.plan()).clone();
+        let mut plan = self.counted_plan().as_ref().unwrap_or(self.plan()).clone();
         let unmatched: BTreeSet<&ObjectRef> = plan.unmatched.iter().collect();
         plan.placements.retain(|row| !row.clusters.is_empty() || !unmatched.contains(&row.object));
         plan
     }
 
     /// The plan with the replicas that manifests have.
-    fn count_replicas(&self) -> &Result<Plan, TooMuchWork> {
-        self.plan_with_counts.get_or_init(|| self.build_engine().count_replicas(self.plan()))
+    fn counted_plan(&self) -> &Result<Plan, TooMuchWork> {
+        self.plan_with_counts.get_or_init(|| self.build_engine().fill_in_replicas(self.plan()))
     }
 
     /// The plan with the manifests of each cluster. Its findings are all but those from loading;
     /// [`findings`](Self::findings) has both.
     pub fn render(&self) -> &Rendering {
-        self.rendering.get_or_init(|| self.build_engine().render_plan(self.plan_to_render()))
-    }
-
-    /// The plan to render. A plan that is needed only for rendering is not kept.
-    fn plan_to_render(&self) -> PlanResult {
-        let fresh = self.planned.get().is_none() && self.lock_decisions().is_none();
-        if fresh { self.build_engine().compute_plan() } else { self.compute_plan().clone() }
+        self.rendering.get_or_init(|| {
+            let engine = self.build_engine();
+            // A plan that is needed only for rendering is not kept.
+            let keeps_plan = self.planned.get().is_some() || self.lock_decisions().is_some();
+            if keeps_plan {
+                engine.render_plan(self.planned.get_or_init(|| self.plan_by_engine(&engine)).clone())
+            } else {
+                engine.render_repo()
+            }
+        })
     }
 
     /// The variants of an object for the clusters, as values instead of text.
@@ -746,10 +749,15 @@ impl Session {
     }
 
     pub(crate) fn compute_plan(&self) -> &PlanResult {
-        self.planned.get_or_init(|| match self.lock_decisions().as_mut() {
-            Some(cache) => self.build_engine().plan_again(cache),
-            None => self.build_engine().compute_plan(),
-        })
+        self.planned.get_or_init(|| self.plan_by_engine(&self.build_engine()))
+    }
+
+    /// Plans with an engine over this repo. Decisions that a change of files leaves as they are, are not taken again.
+    fn plan_by_engine(&self, engine: &Engine<'_>) -> PlanResult {
+        match self.lock_decisions().as_mut() {
+            Some(cache) => engine.plan_again(cache),
+            None => engine.compute_plan(),
+        }
     }
 
     fn lock_decisions(&self) -> MutexGuard<'_, Option<DecisionCache>> {

@@ -90,7 +90,7 @@ impl Session {
     pub fn compute_usage(&self, plan: &Plan) -> Vec<PlannedUsage> {
         let earlier = Plan { placements: self.settings().previous.rows().to_vec(), ..Plan::default() };
         let engine = self.build_engine();
-        let earlier = PreviousPlan::new(engine.count_replicas(&earlier).unwrap_or(earlier));
+        let earlier = PreviousPlan::new(engine.fill_in_replicas(&earlier).unwrap_or(earlier));
         capacity::compute_usage(&engine.index_templates(), self.clusters(), plan, &earlier)
     }
 

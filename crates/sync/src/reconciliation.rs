@@ -28,7 +28,7 @@ use federate_sync_api::status::{ArtifactStatus, BranchStatus, SyncReason, find_c
 use federate_sync_api::{ApplySpec, DriftMode, SyncMetadata, SyncSpec, WindowState};
 
 use crate::environment::Environment;
-use crate::member_clusters::cluster_counts::count_clusters;
+use crate::member_clusters::cluster_counts::recount_clusters;
 use crate::member_clusters::selection::selected_names;
 use crate::member_clusters::{HealthWait, MemberClusters};
 pub use crate::outcome::SyncOutcome;
@@ -55,7 +55,7 @@ pub fn reconcile_sync(
     let ended = round.advance_round(state, loop_state);
     let refused = round.prune_clusters(state);
     let looked_at = round.check_clusters(state, loop_state, begun);
-    count_clusters(&mut state.record, &loop_state.tracker);
+    recount_clusters(&mut state.record, &loop_state.tracker);
     let mut outcome = match (ended, looked_at) {
         (Ok(outcome), Err(stop)) if outcome.is_ready() => stop.into_outcome(),
         (Ok(outcome), _) => outcome,
@@ -127,7 +127,7 @@ pub(crate) fn await_dependency(
     let round = Reconciliation::new(valid_sync, env, None);
     // What is wrong with clusters is in the status.
     let _ = round.check_clusters(state, loop_state, Instant::now());
-    count_clusters(&mut state.record, &loop_state.tracker);
+    recount_clusters(&mut state.record, &loop_state.tracker);
     let message = format!("{on} is not ready");
     let drift = round.describe_drift(state, loop_state);
     record_outcome(state, SyncOutcome { reason: SyncReason::DependencyNotReady, message, drift })
@@ -486,7 +486,7 @@ impl Reconciliation<'_> {
             return Err(ReconcileError::new(SyncReason::ReconciliationFailed, "nothing was rendered"));
         };
         let previous = previous.as_ref();
-        self.note_inventory(state, session);
+        self.note_managed_scope(state, session);
         let before = state.record.accepted.clone();
         let former = before.as_ref().map(|before| before.tip.as_str());
         self.start_policies(state, session, previous, former, tip);
@@ -514,7 +514,7 @@ impl Reconciliation<'_> {
             // The repository changes when all clusters are at the revision.
             repository: before.and_then(|accepted| accepted.repository),
             rendering,
-            inventory: loop_state.inventory_digest().cloned(),
+            inventory_digest: loop_state.inventory_digest().cloned(),
             ..AcceptedRevision::default()
         });
         loop_state.tracker.retain_clusters(&selected_names(self.spec, session).collect());
@@ -617,7 +617,7 @@ impl Reconciliation<'_> {
         name: &str,
     ) -> Result<SyncOutcome, ReconcileError> {
         let members = self.member_clusters(session, repo.cloned(), state);
-        self.note_inventory(state, session);
+        self.note_managed_scope(state, session);
         let accepted = state.record.accepted.clone().unwrap_or_default();
         let (cache, pending) = (state.git_cache(), accepted.pending.unwrap_or_default());
         if let Some(apply) = &self.spec.apply {

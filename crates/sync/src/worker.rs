@@ -397,7 +397,7 @@ impl SyncWorker<'_> {
         valid_sync: &ValidSync,
         state: &mut SyncState<'_>,
     ) -> SyncOutcome {
-        let inventory = state.record.status.inventory.take().unwrap_or_default();
+        let inventory = state.record.status.managed_scope.take().unwrap_or_default();
         let clusters: Vec<&str> = inventory.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
         let message = format!(
             "the namespace was deleted with the credentials of the Sync: its objects stay in {}",
@@ -421,7 +421,7 @@ impl SyncWorker<'_> {
         valid_sync: &ValidSync,
         state: &mut SyncState<'_>,
     ) -> Result<(), crate::state::Error> {
-        let clusters = state.record.status.inventory.iter().flat_map(|known| &known.clusters);
+        let clusters = state.record.status.managed_scope.iter().flat_map(|known| &known.clusters);
         let left = clusters.filter(|cluster| cluster.left.is_some() && !cluster.reported);
         let left: Vec<&str> = left.map(|cluster| cluster.name.as_str()).collect();
         if left.is_empty() {
@@ -437,7 +437,7 @@ impl SyncWorker<'_> {
         if let Some(hub) = self.shared.hub {
             hub.report_event(valid_sync, EventType::Warning, "ClusterLeft", &message, None);
         }
-        if let Some(inventory) = &mut state.record.status.inventory {
+        if let Some(inventory) = &mut state.record.status.managed_scope {
             inventory.note_reported();
         }
         state.save_record()

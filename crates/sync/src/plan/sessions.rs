@@ -95,7 +95,7 @@ struct CachedSession {
     session: Session,
     version: CheckoutVersion,
     /// The digest of the status of the clusters by which it plans, if the repo does not say it.
-    inventory: Option<String>,
+    inventory_digest: Option<String>,
     /// Whether its plan is accepted, so that it is the previous plan of the next round.
     accepted: bool,
     repo: Option<RepoRef>,
@@ -124,7 +124,7 @@ impl Checkout {
         let version = CheckoutVersion::Digest(tip.clone());
         if loop_state.cached.as_ref().is_none_or(|cached| cached.version != version) {
             loop_state.cached =
-                Some(CachedSession { session, version, inventory: None, accepted: false, repo: None });
+                Some(CachedSession { session, version, inventory_digest: None, accepted: false, repo: None });
         }
         Ok((Self::Folder(tree, GitLocation::discover_around(path).ok(), tip.clone()), tip))
     }
@@ -220,8 +220,8 @@ impl LoopState {
             .session_options()
             .with_snapshot(self.observed.as_ref().map(|observed| observed.stored.clone()))
             .with_unreachable(self.observed.as_ref().and_then(|observed| observed.lost.clone()));
-        let inventory = self.inventory_digest().cloned();
-        let cached = self.cached.take().filter(|cached| cached.inventory == inventory);
+        let inventory_digest = self.inventory_digest().cloned();
+        let cached = self.cached.take().filter(|cached| cached.inventory_digest == inventory_digest);
         let Some(CachedSession { mut session, version: before, accepted, .. }) = cached else {
             return Session::open(checkout.as_source(), options.with_previous(previous));
         };
@@ -252,11 +252,11 @@ impl LoopState {
 
     /// Keeps a session whose plan is not accepted for the next round.
     pub(crate) fn put_session(&mut self, checkout: &Checkout, session: Session) {
-        let inventory = self.inventory_digest().cloned();
+        let inventory_digest = self.inventory_digest().cloned();
         self.cached = Some(CachedSession {
             session,
             version: checkout.version(),
-            inventory,
+            inventory_digest,
             accepted: false,
             repo: None,
         });
@@ -264,16 +264,23 @@ impl LoopState {
 
     /// Keeps a session whose plan is accepted for the next round, with the repo that it came from.
     pub(crate) fn put_accepted(&mut self, checkout: &Checkout, session: Session, repo: Option<RepoRef>) {
-        let inventory = self.inventory_digest().cloned();
-        self.cached =
-            Some(CachedSession { session, version: checkout.version(), inventory, accepted: true, repo });
+        let inventory_digest = self.inventory_digest().cloned();
+        self.cached = Some(CachedSession {
+            session,
+            version: checkout.version(),
+            inventory_digest,
+            accepted: true,
+            repo,
+        });
     }
 
     /// The session over a source that was carried out, if it is still here.
     pub(crate) fn take_accepted(&mut self, checkout: &Checkout) -> Option<Session> {
-        let (version, inventory) = (checkout.version(), self.inventory_digest().cloned());
+        let (version, inventory_digest) = (checkout.version(), self.inventory_digest().cloned());
         self.cached
-            .take_if(|cached| cached.accepted && cached.version == version && cached.inventory == inventory)
+            .take_if(|cached| {
+                cached.accepted && cached.version == version && cached.inventory_digest == inventory_digest
+            })
             .map(|cached| cached.session)
     }
 

@@ -146,7 +146,7 @@ impl RolloutController<'_> {
         for write in writes {
             match write {
                 RunWrite::Binding(name) => {
-                    self.record_release(&hub, &name, controller_state, rollout, moment)
+                    self.record_release(&hub, &name, controller_state, rollout, moment);
                 }
                 RunWrite::DeletedBinding(name) => {
                     let left = self.cluster_of(&hub, &name).and_then(|name| rollout.clusters.get_mut(&*name));
