@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 use federate_dialects::DIALECTS;
 use federate_engine::change::DigestKey;
-use federate_migrate::{MigratedSource, Mode, ProofSides, Target, Verdict, migrate_repo, prove_migration};
-use federate_repo::Source;
-use federate_repo::source::{EntryKind, SourceError, TreeEntry};
+use federate_migrate::{MigratedTree, Mode, ProofSides, Target, Verdict, migrate_repo, prove_migration};
+use federate_repo::FileTree;
+use federate_repo::file_tree::{EntryKind, TreeEntry, TreeError};
 use federate_session::{Session, SessionOptions};
 
 /// Objects consist of many small allocations, which all cores make and free.
@@ -36,18 +36,18 @@ const ROUNDS: usize = 3;
 /// A folder of files in memory.
 struct Files(Vec<(String, Arc<[u8]>)>);
 
-impl Source for Files {
-    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, SourceError> {
+impl FileTree for Files {
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, TreeError> {
         if !folder.is_empty() {
-            return Err(SourceError::NotFound);
+            return Err(TreeError::NotFound);
         }
         let entry = |(name, _): &(String, Arc<[u8]>)| TreeEntry { name: name.clone(), kind: EntryKind::File };
         Ok(self.0.iter().map(entry).collect())
     }
 
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, SourceError> {
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, TreeError> {
         let at = self.0.binary_search_by(|(name, _)| name.as_str().cmp(path));
-        at.map(|at| self.0[at].1.to_vec()).map_err(|_| SourceError::NotFound)
+        at.map(|at| self.0[at].1.to_vec()).map_err(|_| TreeError::NotFound)
     }
 }
 
@@ -92,15 +92,15 @@ fn fleet() -> Files {
     Files(files)
 }
 
-fn open(source: &dyn Source) -> Session {
+fn open(source: &dyn FileTree) -> Session {
     let mut session = Session::open(source, SessionOptions::new(DIALECTS));
     session.keep_values();
     session
 }
 
-fn render_both(files: &Files, migrated: &dyn Source) -> Duration {
+fn render_both(files: &Files, migrated: &dyn FileTree) -> Duration {
     let started = Instant::now();
-    for source in [files as &dyn Source, migrated] {
+    for source in [files as &dyn FileTree, migrated] {
         assert!(open(source).render().manifests.len() >= WORKLOADS);
     }
     started.elapsed()
@@ -111,7 +111,7 @@ fn migrate_and_prove(files: &Files) -> Duration {
     let old = open(files);
     let migration = migrate_repo(&old, Target::Karmada, Mode::Idiomatic).expect("a migration");
     let migrated = started.elapsed();
-    let source = MigratedSource::new(files, &migration.edits);
+    let source = MigratedTree::new(files, &migration.edits);
     let mut new = open(&source);
     new.share_cluster_states(old.clusters());
     assert!(new.render().manifests.len() >= WORKLOADS);
@@ -131,7 +131,7 @@ fn main() {
     let files = fleet();
     let old = open(&files);
     let migration = migrate_repo(&old, Target::Karmada, Mode::Idiomatic).expect("a migration");
-    let migrated = MigratedSource::new(&files, &migration.edits);
+    let migrated = MigratedTree::new(&files, &migration.edits);
     let renders = (0..ROUNDS).map(|_| render_both(&files, &migrated)).min().unwrap();
     let proved = (0..ROUNDS).map(|_| migrate_and_prove(&files)).min().unwrap();
     let ratio = proved.as_secs_f64() / renders.as_secs_f64();

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use divan::{Bencher, black_box};
 use federate_dialect::PreviousPlan;
 use federate_dialects::DIALECTS;
-use federate_repo::source::{SourceError, TreeEntry};
-use federate_repo::{Config, Source, SourceFile};
+use federate_repo::file_tree::{TreeEntry, TreeError};
+use federate_repo::{Config, FileTree, RepoFile};
 use federate_session::{Session, SessionOptions};
 
 /// Objects consist of many small allocations, which all cores make and free.
@@ -34,11 +34,11 @@ const SCHEDULING: [(&str, &str); 4] = [
     ("aggregated", "{replicaSchedulingType: Divided, replicaDivisionPreference: Aggregated}"),
 ];
 
-fn file(path: String, text: &str) -> SourceFile {
-    SourceFile { path: path.into(), bytes: Arc::from(text.as_bytes()) }
+fn file(path: String, text: &str) -> RepoFile {
+    RepoFile { path: path.into(), bytes: Arc::from(text.as_bytes()) }
 }
 
-fn cluster(index: usize) -> SourceFile {
+fn cluster(index: usize) -> RepoFile {
     let text = format!(
         "apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {{name: c{index:04}}}\nspec: {{region: r{}}}\nstatus:\n  apiEnablements: [{{groupVersion: apps/v1, resources: [{{kind: Deployment}}]}}]\n  resourceSummary:\n    allocatable: {{pods: {}, cpu: {}, memory: {}Gi}}\n    allocated: {{pods: {}, cpu: {}}}\n",
         index % 7,
@@ -51,7 +51,7 @@ fn cluster(index: usize) -> SourceFile {
     file(format!("clusters/{index}.yaml"), &text)
 }
 
-fn app(index: usize) -> SourceFile {
+fn app(index: usize) -> RepoFile {
     let text = format!(
         "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: a{index}, namespace: shop}}\nspec:\n  replicas: {}\n  selector: {{matchLabels: {{a: b}}}}\n  template:\n    metadata: {{labels: {{a: b}}}}\n    spec: {{containers: [{{name: c, image: nginx, resources: {{requests: {{cpu: 300m, memory: 1Gi}}}}}}]}}\n",
         2000 + index
@@ -63,7 +63,7 @@ fn fleet(scheduling: &str, apps: usize) -> Session {
     let policy = format!(
         "apiVersion: policy.karmada.io/v1alpha1\nkind: PropagationPolicy\nmetadata: {{name: p, namespace: shop}}\nspec:\n  resourceSelectors: [{{apiVersion: apps/v1, kind: Deployment}}]\n  placement: {{replicaScheduling: {scheduling}}}\n"
     );
-    let mut files: Vec<SourceFile> = (0..CLUSTERS).map(cluster).chain((0..apps).map(app)).collect();
+    let mut files: Vec<RepoFile> = (0..CLUSTERS).map(cluster).chain((0..apps).map(app)).collect();
     files.push(file("policy.yaml".to_owned(), &policy));
     Session::from_files(files, Config::default(), SessionOptions::new(DIALECTS))
 }
@@ -92,7 +92,7 @@ const KUBEADMIRAL: [(&str, &str); 4] = [
     ("binpack", "{schedulingMode: Divide, replicasStrategy: Binpack}"),
 ];
 
-fn federated_cluster(index: usize) -> SourceFile {
+fn federated_cluster(index: usize) -> RepoFile {
     let text = format!(
         "apiVersion: core.kubeadmiral.io/v1alpha1\nkind: FederatedCluster\nmetadata: {{name: c{index:04}, labels: {{region: r{}}}}}\nstatus:\n  conditions: [{{type: Joined, status: \"True\"}}, {{type: Ready, status: \"True\"}}]\n  apiResourceTypes: [{{group: apps, version: v1, kind: Deployment, pluralName: deployments, scope: Namespaced}}]\n  resources:\n    allocatable: {{cpu: {}, memory: {}Gi}}\n    available: {{cpu: {}, memory: {}Gi}}\n",
         index % 7,
@@ -104,7 +104,7 @@ fn federated_cluster(index: usize) -> SourceFile {
     file(format!("clusters/{index}.yaml"), &text)
 }
 
-fn managed_cluster(index: usize) -> SourceFile {
+fn managed_cluster(index: usize) -> RepoFile {
     let (cpu, memory) = (300 + index * 7 % 200, 900 + index * 13 % 500);
     let taint = match index % 20 {
         3 => "{key: maintenance, effect: NoSelect, timeAdded: '2026-11-26T00:00:00Z'}",
@@ -143,7 +143,7 @@ fn one_ocm_decision(bencher: Bencher<'_, '_>, name: &str) {
     let policies = format!(
         "apiVersion: cluster.open-cluster-management.io/v1beta2\nkind: ManagedClusterSetBinding\nmetadata: {{name: global, namespace: shop}}\nspec: {{clusterSet: global}}\n---\napiVersion: cluster.open-cluster-management.io/v1beta1\nkind: Placement\nmetadata: {{name: p, namespace: shop}}\nspec: {spec}\n"
     );
-    let mut files: Vec<SourceFile> = (0..CLUSTERS).map(managed_cluster).collect();
+    let mut files: Vec<RepoFile> = (0..CLUSTERS).map(managed_cluster).collect();
     files.push(file("policies.yaml".to_owned(), &policies));
     let now = Some("2026-11-26T12:00:00Z".parse().unwrap());
     let options = SessionOptions::new(DIALECTS).with_now(now);
@@ -168,7 +168,7 @@ fn one_kubeadmiral_decision(bencher: Bencher<'_, '_>, name: &str) {
     );
     let label = "labels: {kubeadmiral.io/propagation-policy-name: p}";
     let app = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop, LABEL}\nspec:\n  replicas: 2000\n  template: {spec: {containers: [{name: c, image: nginx, resources: {requests: {cpu: 300m}}}]}}\n";
-    let mut files: Vec<SourceFile> = (0..CLUSTERS).map(federated_cluster).collect();
+    let mut files: Vec<RepoFile> = (0..CLUSTERS).map(federated_cluster).collect();
     files.push(file("policy.yaml".to_owned(), &policy));
     files.push(file("app.yaml".to_owned(), &app.replace("LABEL", label)));
     decide(
@@ -190,7 +190,7 @@ const FLEET: [(&str, &str); 3] = [
     ),
 ];
 
-fn member_cluster(index: usize) -> SourceFile {
+fn member_cluster(index: usize) -> RepoFile {
     let text = format!(
         "apiVersion: cluster.kubernetes-fleet.io/v1\nkind: MemberCluster\nmetadata: {{name: c{index:04}, labels: {{region: r{}, zone: z{}}}}}\nstatus:\n  resourceUsage: {{available: {{cpu: {}}}}}\n",
         index % 7,
@@ -207,7 +207,7 @@ fn one_kubefleet_decision(bencher: Bencher<'_, '_>, name: &str) {
     let placement = format!(
         "apiVersion: placement.kubernetes-fleet.io/v1\nkind: ClusterResourcePlacement\nmetadata: {{name: p}}\nspec:\n  resourceSelectors: [{{group: '', version: v1, kind: Namespace, name: shop}}]\n  policy: {policy}\n"
     );
-    let mut files: Vec<SourceFile> = (0..CLUSTERS).map(member_cluster).collect();
+    let mut files: Vec<RepoFile> = (0..CLUSTERS).map(member_cluster).collect();
     files.push(file("placement.yaml".to_owned(), &placement));
     decide(
         bencher,
@@ -238,12 +238,12 @@ fn one_edit_of_ten_thousand(bencher: Bencher<'_, '_>) {
 /// A source that returns other replicas for one file each time.
 struct Edited(usize);
 
-impl Source for Edited {
-    fn list_folder(&self, _: &str) -> Result<Vec<TreeEntry>, SourceError> {
-        Err(SourceError::NotFound)
+impl FileTree for Edited {
+    fn list_folder(&self, _: &str) -> Result<Vec<TreeEntry>, TreeError> {
+        Err(TreeError::NotFound)
     }
 
-    fn read_file(&self, _: &str) -> Result<Vec<u8>, SourceError> {
+    fn read_file(&self, _: &str) -> Result<Vec<u8>, TreeError> {
         let text = String::from_utf8_lossy(&app(7).bytes)
             .replace("replicas: 2007", &format!("replicas: {}", self.0));
         Ok(text.into_bytes())

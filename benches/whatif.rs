@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use divan::{Bencher, black_box};
 use federate_dialects::DIALECTS;
-use federate_repo::{Config, SourceFile};
+use federate_repo::{Config, RepoFile};
 use federate_session::{Session, SessionOptions};
 use federate_whatif::{ClusterMatcher, FailureDomain, Scenario, ScenarioEvent, TimelineOptions};
 
@@ -24,11 +24,11 @@ fn main() {
 const CLUSTERS: usize = 100;
 const WORKLOADS: usize = 10_000;
 
-fn file(path: String, text: &str) -> SourceFile {
-    SourceFile { path: path.into(), bytes: Arc::from(text.as_bytes()) }
+fn file(path: String, text: &str) -> RepoFile {
+    RepoFile { path: path.into(), bytes: Arc::from(text.as_bytes()) }
 }
 
-fn cluster(index: usize) -> SourceFile {
+fn cluster(index: usize) -> RepoFile {
     let text = format!(
         "apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {{name: c{index:03}}}\nspec: {{region: r{}}}\nstatus:\n  apiEnablements: [{{groupVersion: apps/v1, resources: [{{kind: Deployment}}]}}]\n  resourceSummary: {{allocatable: {{pods: 20000, cpu: {}, memory: 9000Gi}}}}\n",
         index % 7,
@@ -37,7 +37,7 @@ fn cluster(index: usize) -> SourceFile {
     file(format!("clusters/{index}.yaml"), &text)
 }
 
-fn app(index: usize) -> SourceFile {
+fn app(index: usize) -> RepoFile {
     let text = format!(
         "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: a{index}, namespace: shop}}\nspec:\n  replicas: {}\n  selector: {{matchLabels: {{a: b}}}}\n  template:\n    metadata: {{labels: {{a: b}}}}\n    spec: {{containers: [{{name: c, image: nginx, resources: {{requests: {{cpu: 300m, memory: 1Gi}}}}}}]}}\n",
         3 + index % 40
@@ -48,7 +48,7 @@ fn app(index: usize) -> SourceFile {
 fn fleet() -> Session {
     let policy = "apiVersion: policy.karmada.io/v1alpha1\nkind: PropagationPolicy\nmetadata: {name: p, namespace: shop}\nspec:\n  resourceSelectors: [{apiVersion: apps/v1, kind: Deployment}]\n  placement:\n    replicaScheduling: {replicaSchedulingType: Divided, replicaDivisionPreference: Weighted, weightPreference: {dynamicWeight: AvailableReplicas}}\n";
     let taint = "apiVersion: policy.karmada.io/v1alpha1\nkind: ClusterTaintPolicy\nmetadata: {name: down}\nspec:\n  addOnConditions: [{conditionType: Ready, operator: NotIn, statusValues: [\"True\"]}]\n  taints: [{key: down, effect: NoExecute}]\n";
-    let mut files: Vec<SourceFile> = (0..CLUSTERS).map(cluster).chain((0..WORKLOADS).map(app)).collect();
+    let mut files: Vec<RepoFile> = (0..CLUSTERS).map(cluster).chain((0..WORKLOADS).map(app)).collect();
     files.push(file("policy.yaml".to_owned(), policy));
     files.push(file("taint.yaml".to_owned(), taint));
     let session = Session::from_files(files, Config::default(), SessionOptions::new(DIALECTS));

@@ -329,7 +329,7 @@ fn samples_for_other_tools_are_valid() {
                 Some(kind) => panic!("{page}: {kind}"),
                 None => {
                     let text = serde_json::to_vec(sample).unwrap();
-                    let file = federate_repo::SourceFile { path: "federate.yaml".into(), bytes: text.into() };
+                    let file = federate_repo::RepoFile { path: "federate.yaml".into(), bytes: text.into() };
                     assert!(federate_repo::Config::parse(&file).is_ok(), "{page}: {sample:#}");
                 }
             }

@@ -16,14 +16,14 @@ use std::time::Duration;
 
 use federate_dialects::DIALECTS;
 use federate_kubernetes::{Finding, Severity};
-use federate_repo::{Config, SourceFile};
+use federate_repo::{Config, RepoFile};
 use federate_session::{Session, SessionOptions};
 use serde_json::{Value, json};
 
 mod hostile;
 
-fn file(path: &str, body: &Value) -> SourceFile {
-    SourceFile { path: path.into(), bytes: body.to_string().into_bytes().into() }
+fn file(path: &str, body: &Value) -> RepoFile {
+    RepoFile { path: path.into(), bytes: body.to_string().into_bytes().into() }
 }
 
 fn customization(name: &str, rules: &[(&str, &str)]) -> Value {
@@ -37,7 +37,7 @@ fn customization(name: &str, rules: &[(&str, &str)]) -> Value {
 }
 
 /// Two clusters, a Set and a `ConfigMap` that go everywhere.
-fn files(customizations: &[Value], more: Vec<SourceFile>) -> Vec<SourceFile> {
+fn files(customizations: &[Value], more: Vec<RepoFile>) -> Vec<RepoFile> {
     let cluster = |name: &str| json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name}, "spec": {"syncMode": "Push"}});
     let set = json!({
         "apiVersion": "example.com/v1", "kind": "Set", "metadata": {"name": "s", "namespace": "default"},
@@ -66,7 +66,7 @@ fn files(customizations: &[Value], more: Vec<SourceFile>) -> Vec<SourceFile> {
     files
 }
 
-fn session(customizations: &[Value], more: Vec<SourceFile>) -> Session {
+fn session(customizations: &[Value], more: Vec<RepoFile>) -> Session {
     Session::from_files(files(customizations, more), Config::default(), SessionOptions::new(DIALECTS))
 }
 
@@ -112,7 +112,7 @@ fn a_script_that_fails_keeps_what_was_and_stops_nothing_else() {
 #[test]
 fn admission_refuses_what_does_not_compile_and_a_second_script_of_a_rule() {
     let text = "apiVersion: config.karmada.io/v1alpha1\nkind: ResourceInterpreterCustomization\nmetadata:\n  name: a\nspec:\n  target:\n    apiVersion: example.com/v1\n    kind: Other\n  customizations:\n    retention:\n      luaScript: |\n        function Retain(d, o)\n          local x =\n        end\n";
-    let broken = SourceFile { path: "broken.yaml".into(), bytes: text.as_bytes().to_vec().into() };
+    let broken = RepoFile { path: "broken.yaml".into(), bytes: text.as_bytes().to_vec().into() };
     let all = [customization("b", &[REPLICAS]), customization("c", &[REPLICAS])];
     let session = session(&all, vec![broken]);
     let findings = session.findings();

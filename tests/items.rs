@@ -13,7 +13,7 @@ use regex::Regex;
 const DIALECTS: [&str; 5] = ["karmada", "kubeadmiral", "kubefed", "kubefleet", "ocm"];
 
 /// The names that stand for several types, and why.
-const SHARED_NAMES: [(&str, &str); 15] = [
+const SHARED_NAMES: [(&str, &str); 14] = [
     ("Error", "the error of a module, which names it with the module"),
     ("ClusterSelector", "fields of the APIs of KubeFleet and Open Cluster Management have this type there"),
     ("PlacementSpec", "the APIs of KubeFed and Open Cluster Management call it so"),
@@ -21,10 +21,6 @@ const SHARED_NAMES: [(&str, &str); 15] = [
     ("Workload", "what Karmada's interpreter calls a template, and a field of a ManifestWork"),
     ("DecisionGroup", "the API's type, and the group that the scheduler makes of it"),
     ("PlacementSubject", "dialects, which do not know each other: what their schedulers decide about"),
-    (
-        "PlacementMemory",
-        "dialects, which do not know each other: what their schedulers remember of a placement",
-    ),
     ("Rejection", "dialects, which do not know each other: why their schedulers refuse a cluster"),
     ("Destination", "what a session renders for, and where Open Cluster Management puts a work"),
     ("EarlyReads", "the stand-in of a build without `live`"),

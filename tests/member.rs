@@ -11,7 +11,7 @@
 use federate_dialect::{ControlPlaneAction, SyncOp};
 use federate_dialects::DIALECTS;
 use federate_kubernetes::{LiveObjects, Object};
-use federate_repo::{Config, SourceFile};
+use federate_repo::{Config, RepoFile};
 use federate_session::{Session, SessionOptions};
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ fn reconcile_among(
     live: Option<&Value>,
     all: LiveObjects,
 ) -> Option<ControlPlaneAction> {
-    let file = SourceFile { path: "all.yaml".into(), bytes: repo.as_bytes().to_vec().into() };
+    let file = RepoFile { path: "all.yaml".into(), bytes: repo.as_bytes().to_vec().into() };
     let options = SessionOptions::new(DIALECTS).with_observed(all);
     let session = Session::from_files(vec![file], Config::default(), options);
     let plan = session.plan();
@@ -193,7 +193,7 @@ spec:
 fn kubefleets_clusters_are_labelled_with_their_names_since_0_3_1() {
     let repo = format!("{KUBEFLEET}{BY_MEMBER_NAME}");
     let secret = |release: &str| {
-        let file = SourceFile { path: "all.yaml".into(), bytes: repo.as_bytes().to_vec().into() };
+        let file = RepoFile { path: "all.yaml".into(), bytes: repo.as_bytes().to_vec().into() };
         let mut config = Config::default();
         let settings = [("version".to_owned(), json!(release))].into_iter().collect();
         config.dialects.insert("kubefleet".to_owned(), settings);

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use federate_dialects::DIALECTS;
-use federate_repo::{Config, SourceFile};
+use federate_repo::{Config, RepoFile};
 use federate_session::{Session, SessionOptions};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -78,9 +78,9 @@ fn places(value: &Value, at: &str, all: &mut Vec<String>) {
     }
 }
 
-fn files(objects: &Value) -> Vec<SourceFile> {
+fn files(objects: &Value) -> Vec<RepoFile> {
     let objects = objects.as_array().unwrap().iter().enumerate();
-    let file = |(index, object): (usize, &Value)| SourceFile {
+    let file = |(index, object): (usize, &Value)| RepoFile {
         path: format!("{index:03}.json").into(),
         bytes: object.to_string().into_bytes().into(),
     };

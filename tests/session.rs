@@ -9,8 +9,8 @@ use std::path::Path;
 
 use federate_dialect::Plan;
 use federate_dialects::DIALECTS;
-use federate_repo::Source;
-use federate_repo::source::{EntryKind, SourceError, TreeEntry};
+use federate_repo::FileTree;
+use federate_repo::file_tree::{EntryKind, TreeEntry, TreeError};
 use federate_session::{Session, SessionOptions, UpdateScope};
 use proptest::prelude::*;
 
@@ -18,8 +18,8 @@ use proptest::prelude::*;
 #[derive(Clone, Debug, Default)]
 struct Files(BTreeMap<String, String>);
 
-impl Source for Files {
-    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, SourceError> {
+impl FileTree for Files {
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, TreeError> {
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
         let below = self.0.keys().filter_map(|path| path.strip_prefix(&prefix));
         let entries: BTreeSet<(String, bool)> = below
@@ -29,7 +29,7 @@ impl Source for Files {
             })
             .collect();
         if entries.is_empty() && !folder.is_empty() {
-            return Err(SourceError::NotFound);
+            return Err(TreeError::NotFound);
         }
         let entry = |(name, folder)| TreeEntry {
             name,
@@ -38,8 +38,8 @@ impl Source for Files {
         Ok(entries.into_iter().map(entry).collect())
     }
 
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, SourceError> {
-        self.0.get(path).map(|text| text.clone().into_bytes()).ok_or(SourceError::NotFound)
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, TreeError> {
+        self.0.get(path).map(|text| text.clone().into_bytes()).ok_or(TreeError::NotFound)
     }
 }
 
@@ -162,7 +162,7 @@ proptest! {
             prop_assert_eq!(answer(&session), answer(&fresh));
             if remember {
                 previous = fresh.plan().clone();
-                session.remember_plan(previous.clone());
+                session.set_previous(previous.clone());
             }
         }
     }

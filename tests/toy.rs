@@ -12,7 +12,7 @@ use federate_dialect::{
 };
 use federate_engine::change::DigestKey;
 use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
-use federate_repo::{ClaimedObject, Config, Role, SourceFile};
+use federate_repo::{ClaimedObject, Config, RepoFile, Role};
 use federate_session::{NamedObject, RevisionComparison, Session, SessionOptions};
 
 struct Toy;
@@ -107,7 +107,7 @@ fn session(to: &str) -> Session {
         "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: web, namespace: shop, labels: {{to: {to}}}}}, data: {{k: v}}}}\n"
     );
     let text = ["eu-1", "eu-2", "us-1"].map(cluster).join("---\n") + "---\n" + &template;
-    let file = SourceFile { path: "all.yaml".into(), bytes: text.into_bytes().into() };
+    let file = RepoFile { path: "all.yaml".into(), bytes: text.into_bytes().into() };
     let options = SessionOptions::new(Dialects::new(&[&Toy]));
     Session::from_files(vec![file], Config::default(), options)
 }

@@ -8,18 +8,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use federate_dialects::DIALECTS;
-use federate_repo::{Config, SourceFile};
+use federate_repo::{Config, RepoFile};
 use federate_session::{Session, SessionOptions};
 use federate_whatif::{ClusterMatcher, FailureDomain, Scenario, ScenarioEvent, TimelineOptions};
 use proptest::prelude::*;
 
-fn file(path: &str, text: String) -> SourceFile {
-    SourceFile { path: path.into(), bytes: text.into_bytes().into() }
+fn file(path: &str, text: String) -> RepoFile {
+    RepoFile { path: path.into(), bytes: text.into_bytes().into() }
 }
 
 /// The files of an example.
-fn example(name: &str) -> Vec<SourceFile> {
-    fn add(files: &mut Vec<SourceFile>, root: &Path, folder: &Path) {
+fn example(name: &str) -> Vec<RepoFile> {
+    fn add(files: &mut Vec<RepoFile>, root: &Path, folder: &Path) {
         for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             if entry.is_dir() {
                 add(files, root, &entry);
@@ -37,7 +37,7 @@ fn example(name: &str) -> Vec<SourceFile> {
 }
 
 /// A Karmada repo with every strategy, in which many templates are alike.
-fn fleet() -> Vec<SourceFile> {
+fn fleet() -> Vec<RepoFile> {
     let mut text = String::new();
     for (at, free) in [90, 14, 40, 25, 60].into_iter().enumerate() {
         let _ = write!(
@@ -95,7 +95,7 @@ fn fleet() -> Vec<SourceFile> {
 }
 
 /// A KubeAdmiral repo that migrates replicas between clusters that are almost full.
-fn full() -> Vec<SourceFile> {
+fn full() -> Vec<RepoFile> {
     let mut text = String::new();
     for (at, free) in [3, 1, 6, 2].into_iter().enumerate() {
         let _ = write!(

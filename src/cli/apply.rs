@@ -7,12 +7,10 @@ use clap::{Args, ValueEnum};
 
 use super::access::{AccessArgs, parse_duration};
 use super::decryption::DecryptionArgs;
-use super::members::{
-    ApplySetArgs, DryRunMode, LiveSource, MemberRun, PruneArgs, ServerAccess, parse_applyset,
-};
+use super::members::{ApplySetArgs, LiveSource, MemberRun, PruneArgs, ServerAccess, parse_applyset};
 use super::settings::{OutputFormat, RepoArgs};
 use super::{CommandError, Exit, print_text, print_value};
-use federate_reconcile::{AdoptionMode, ApplySet};
+use federate_reconcile::{AdoptionMode, ApplySet, DryRunStrategy};
 use federate_report::actions as report;
 use federate_session::Purpose;
 
@@ -95,6 +93,15 @@ pub(super) struct ApplyCommand {
     decryption: DecryptionArgs,
 }
 
+/// Where a dry run is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum DryRunMode {
+    /// Decide locally; send no writes
+    Client,
+    /// Dry-run every write on the API servers
+    Server,
+}
+
 /// When to adopt objects that already exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Adopt {
@@ -168,7 +175,11 @@ impl ApplyCommand {
             )),
             (None, dry_run) => Ok(LiveSource::Servers(ServerAccess {
                 access: &self.access,
-                dry_run,
+                dry_run: match dry_run {
+                    None => DryRunStrategy::None,
+                    Some(DryRunMode::Client) => DryRunStrategy::Client,
+                    Some(DryRunMode::Server) => DryRunStrategy::Server,
+                },
                 wait: self.wait,
                 check_access: self.check_access,
                 quiet: self.args.quiet,

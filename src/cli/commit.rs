@@ -129,10 +129,13 @@ impl CommitCommand {
             .with_keep_going(self.args.keep_going);
         let CommittedSession { session, outcome: committed } = commit
             .commit_rendering(
-                |kept| {
+                |published| {
                     let opened = self.args.open_repo()?;
-                    let session =
-                        self.args.open_session_over(opened.source(), None, self.args.read_memory(kept)?)?;
+                    let session = self.args.open_session_over(
+                        opened.source(),
+                        None,
+                        self.args.read_previous(published)?,
+                    )?;
                     Ok((session, opened.find_provenance(&place)))
                 },
                 |error| {

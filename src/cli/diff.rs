@@ -12,7 +12,7 @@ use federate_dialect::Plan;
 use federate_engine::change::{DigestKey, MIN_KEY_BYTES, RenderingChanges};
 use federate_engine::deletions::PruneLimit;
 use federate_kubernetes::{Finding, ObjectRef, Severity};
-use federate_repo::{EmptySource, Source};
+use federate_repo::{EmptyTree, FileTree};
 use federate_report::diff::{Diff as Report, markdown, text};
 use federate_report::findings;
 use federate_report::page::PageHost;
@@ -295,18 +295,18 @@ impl ComparedSides {
         if let (Some(base), Some(None), false) = (&base, &opened, args.quiet) {
             print_notice(&missing_folder(args, &base.name));
         }
-        let earlier: &dyn Source = match &opened {
+        let earlier: &dyn FileTree = match &opened {
             Some(Some(opened)) => opened.source(),
-            Some(None) => &EmptySource,
+            Some(None) => &EmptyTree,
             None => later.source(),
         };
-        let memory = args.read_memory(None)?;
+        let previous = args.read_previous(None)?;
         let [earlier, later] = args.selection().select_sides(&args.repo, [earlier, later.source()])?;
-        let from = args.open_session_for_releases(earlier, memory, releases[0])?;
-        // Two releases that decide from scratch have no memory.
+        let from = args.open_session_for_releases(earlier, previous, releases[0])?;
+        // Two releases that decide from scratch have no previous plan.
         let forgets = args.fresh && base.is_none();
-        let memory = if forgets { Plan::default() } else { from.render().plan.clone() };
-        let to = args.open_session_for_releases(later, memory, releases[1])?;
+        let previous = if forgets { Plan::default() } else { from.render().plan.clone() };
+        let to = args.open_session_for_releases(later, previous, releases[1])?;
         Ok(Self { from, to, base })
     }
 }

@@ -6,12 +6,10 @@ use clap::{Args, ValueEnum};
 
 use super::access::AccessArgs;
 use super::filter::FilterArgs;
-use super::members::{
-    ApplySetArgs, DryRunMode, LiveSource, MemberRun, MemberRunResult, PruneArgs, ServerAccess,
-};
+use super::members::{ApplySetArgs, LiveSource, MemberRun, MemberRunResult, PruneArgs, ServerAccess};
 use super::settings::{OutputFormat, RepoArgs};
 use super::{CommandError, Exit, page, print_value};
-use federate_reconcile::{Action, ActionKind};
+use federate_reconcile::{Action, ActionKind, DryRunStrategy};
 use federate_report::drift as report;
 use federate_report::page::PageHost;
 use federate_session::Purpose;
@@ -145,7 +143,7 @@ impl DriftCommand {
             (_, false) if self.args.has_observed()? => Ok(LiveSource::Dump),
             (_, correct) => Ok(LiveSource::Servers(ServerAccess {
                 access: &self.access,
-                dry_run: (!correct).then_some(DryRunMode::Client),
+                dry_run: if correct { DryRunStrategy::None } else { DryRunStrategy::Server },
                 wait: None,
                 check_access: false,
                 quiet: self.args.quiet,

@@ -17,7 +17,7 @@ use federate_dialects::DIALECTS;
 use federate_engine::any_error;
 use federate_engine::import::{self, FileImportResult, ImportedObject};
 use federate_publish::file;
-use federate_repo::{Repo, Role, SourceFile};
+use federate_repo::{Repo, RepoFile, Role};
 use federate_report::findings;
 use federate_session::{Session, SessionOptions};
 use federate_source::WorkTree;
@@ -126,8 +126,7 @@ impl ImportCommand {
         if let Some(context) = &self.live.context {
             return self.import_live(context, &importer);
         }
-        let files: Vec<SourceFile> =
-            self.files.iter().map(|path| read_file(path)).collect::<Result<_, _>>()?;
+        let files: Vec<RepoFile> = self.files.iter().map(|path| read_file(path)).collect::<Result<_, _>>()?;
         let mut taken = import::import_files(&files, &importer, &self.to_import_options());
         self.report_findings(&files, &mut taken);
         if any_error(&taken.findings) {
@@ -232,7 +231,7 @@ impl ImportCommand {
         ImportOptions { policy, clusters: self.clusters.clone(), enable: self.enable, dialects: DIALECTS }
     }
 
-    fn report_findings(&self, files: &[SourceFile], taken: &mut FileImportResult) {
+    fn report_findings(&self, files: &[RepoFile], taken: &mut FileImportResult) {
         findings::sort_findings(&mut taken.findings);
         let texts = files.iter().map(|file| (file.path.clone(), file.bytes.clone())).collect();
         let repo = Repo { texts, ..Repo::default() };
@@ -243,7 +242,7 @@ impl ImportCommand {
     }
 
     /// Writes the changed files back.
-    fn write_files(&self, files: &[SourceFile], taken: &FileImportResult) -> Result<(), CommandError> {
+    fn write_files(&self, files: &[RepoFile], taken: &FileImportResult) -> Result<(), CommandError> {
         for ((path, before), after) in self.files.iter().zip(files).zip(&taken.files) {
             let same = *before.bytes == *after.text;
             let written =
@@ -255,7 +254,7 @@ impl ImportCommand {
     }
 }
 
-pub(super) fn read_file(path: &Path) -> Result<SourceFile, CommandError> {
+pub(super) fn read_file(path: &Path) -> Result<RepoFile, CommandError> {
     if path.is_dir() {
         return Err(CommandError::Failed(format!("{} is a folder, but -f takes files", path.display())));
     }
@@ -266,7 +265,7 @@ pub(super) fn read_file(path: &Path) -> Result<SourceFile, CommandError> {
         (path.to_string_lossy(), fs::read(path).map(|read| bytes = read))
     };
     read.map_err(|error| CommandError::Failed(format!("{name}: {error}")))?;
-    Ok(SourceFile { path: name.as_ref().into(), bytes: bytes.into() })
+    Ok(RepoFile { path: name.as_ref().into(), bytes: bytes.into() })
 }
 
 /// Whether the text is a valid label value.

@@ -6,7 +6,7 @@ use std::mem::ManuallyDrop;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::access::AccessArgs;
 use super::decryption::DecryptionArgs;
@@ -18,10 +18,10 @@ use super::{CommandError, Exit, print_notice, print_text};
 use federate_engine::deletions::PruneLimit;
 use federate_kubernetes::ClusterName;
 use federate_reconcile::cluster::PruneOptions;
-use federate_reconcile::{ActionKind, Actions, ApplySet, RepoRef};
+use federate_reconcile::{ActionKind, Actions, ApplySet, DryRunStrategy, RepoRef};
 use federate_report::actions as report;
 use federate_session::{Destination, Purpose, ReconcileOptions, Reconciler, Session};
-use federate_source::TracedSource;
+use federate_source::TracedTree;
 
 /// Arguments about the `ApplySet` that tracks managed objects.
 #[derive(Debug, Args)]
@@ -120,23 +120,14 @@ pub(super) enum LiveSource<'m> {
 /// How API servers are used.
 pub(super) struct ServerAccess<'s> {
     pub(super) access: &'s AccessArgs,
-    /// Where a dry run is decided; `None` if writes are made.
-    pub(super) dry_run: Option<DryRunMode>,
+    /// Whether writes are made, and where a dry run is decided.
+    pub(super) dry_run: DryRunStrategy,
     /// How long to wait until every object is healthy.
     pub(super) wait: Option<Duration>,
     /// Whether only permissions are checked.
     pub(super) check_access: bool,
     /// Whether to hide progress.
     pub(super) quiet: bool,
-}
-
-/// Where a dry run is decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum DryRunMode {
-    /// Decide locally; send no writes
-    Client,
-    /// Dry-run every write on the API servers
-    Server,
 }
 
 /// Whether an earlier run read the same.
@@ -198,7 +189,7 @@ impl MemberRun<'_> {
             }
             EarlierRun::Other { early, recorder } => (early, recorder),
         };
-        let traced = TracedSource::new(opened.source());
+        let traced = TracedTree::new(opened.source());
         let mut session = self.args.open_leaked_session_over(&traced)?;
         session.keep_values();
         if let Some(decryptor) = self.decryption.map(DecryptionArgs::open_decryptor).transpose()?.flatten() {
@@ -277,10 +268,10 @@ impl MemberRun<'_> {
             }
             LiveSource::Servers(servers) => {
                 let remember = surveyed.filter(|_| self.remember);
-                let without_memory = !self.remember && !self.args.names_memory();
+                let without_previous = !self.remember && !self.args.names_previous();
                 let actions =
-                    servers.apply_or_compare(session, reconciler, remember, without_memory, early)?;
-                (actions, servers.dry_run.is_some())
+                    servers.apply_or_compare(session, reconciler, remember, without_previous, early)?;
+                (actions, !servers.dry_run.writes())
             }
         })
     }

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use super::diff::digest_key;
 use super::output::check_output;
 use super::revision::RepoSource;
-use super::selection::SelectedSource;
+use super::selection::SelectedTree;
 use super::settings::{OutputFormat, RepoArgs};
 use super::{CommandError, Exit, page, print_notice, print_text, print_unchanged, print_value, progress};
 use federate_dialect::Plan;
@@ -19,14 +19,14 @@ use federate_engine::change::DigestKey;
 use federate_engine::snapshot::StoredSnapshot;
 use federate_kubernetes::Finding;
 use federate_migrate::{
-    DEFAULT_SEED, FileChangeKind, FileEdit, FileRow, MigratedSource, Migration, MigrationError,
+    DEFAULT_SEED, FileChangeKind, FileEdit, FileRow, MigratedTree, Migration, MigrationError,
     MigrationReport, Mode, ProofSides, RUNBOOK_FILE, ReportSubject, RunbookNames, StressOptions, Target,
     Verdict, check_world, migrate_repo, prove_migration, stress_migration, write_runbook,
 };
 use federate_publish::dir::RepoCopy;
 use federate_publish::file;
-use federate_repo::source::EntryKind;
-use federate_repo::{ReadOptions, Role, Source};
+use federate_repo::file_tree::EntryKind;
+use federate_repo::{FileTree, ReadOptions, Role};
 use federate_report::table::format_count;
 use federate_session::Session;
 use federate_source::WorkTree;
@@ -207,8 +207,8 @@ impl MigrateCommand {
         let source = opened.source();
         let output = self.out.as_deref().and_then(|out| opened.relative_path(out));
         let read = self.args.selection().read_options(&self.args.repo, source, output)?;
-        let memory = self.args.read_memory(None)?;
-        let old = self.open_side(source, read.clone(), memory.clone())?;
+        let previous = self.args.read_previous(None)?;
+        let old = self.open_side(source, read.clone(), previous.clone())?;
         self.args.say_cluster_notices(&old)?;
         if self.report_errors(&old, &old.findings()) {
             say_nothing_written("fix these errors first; `federate check` shows all findings");
@@ -224,8 +224,8 @@ impl MigrateCommand {
             }
             Err(error) => return Err(CommandError::Failed(error.to_string())),
         };
-        let migrated = MigratedSource::new(source, &migration.edits);
-        let mut new = self.open_side(&migrated, read, self.keep_own_memory(memory))?;
+        let migrated = MigratedTree::new(source, &migration.edits);
+        let mut new = self.open_side(&migrated, read, self.keep_own_rows(previous))?;
         new.share_cluster_states(old.clusters());
         let found = new.findings();
         if self.report_errors(&new, &found) {
@@ -237,24 +237,24 @@ impl MigrateCommand {
         Ok(Some(MigratedRepo { old, migration, new }))
     }
 
-    /// Opens one side, with the scheduler's memory.
+    /// Opens one side, with a previous plan.
     fn open_side(
         &self,
-        source: &dyn Source,
+        source: &dyn FileTree,
         read: ReadOptions,
-        memory: Plan,
+        previous: Plan,
     ) -> Result<Session, CommandError> {
         let mut session =
-            self.args.open_session_for_releases(SelectedSource { source, read }, memory, &[])?;
+            self.args.open_session_for_releases(SelectedTree { source, read }, previous, &[])?;
         session.keep_values();
         Ok(session)
     }
 
-    /// What the new control plane remembers: not what the old one has decided.
-    fn keep_own_memory(&self, mut memory: Plan) -> Plan {
+    /// The rows of the previous plan that the new control plane decided.
+    fn keep_own_rows(&self, mut previous: Plan) -> Plan {
         let target = self.to.to_target().name();
-        memory.placements.retain(|row| row.dialect == target);
-        memory
+        previous.placements.retain(|row| row.dialect == target);
+        previous
     }
 
     /// Prints errors. Returns whether they end the command.
@@ -330,10 +330,10 @@ impl MigrateCommand {
         let stored = stored.map_err(|why| {
             CommandError::Failed(format!("cannot read the snapshot {}: {why}", path.display()))
         })?;
-        let source = MigratedSource::new(opened.source(), &migrated.migration.edits);
+        let source = MigratedTree::new(opened.source(), &migrated.migration.edits);
         let read = self.args.selection().read_options(&self.args.repo, opened.source(), None)?;
-        let memory = self.keep_own_memory(self.args.read_memory(None)?);
-        let mut checked = self.open_side(&source, read, memory)?;
+        let previous = self.keep_own_rows(self.args.read_previous(None)?);
+        let mut checked = self.open_side(&source, read, previous)?;
         checked.share_cluster_states(migrated.old.clusters());
         checked.observe_objects(stored.observed.clone());
         let from = find_old_planes(&migrated.old);
@@ -386,7 +386,7 @@ impl MigrateCommand {
         out: &Path,
         runbook: &str,
     ) -> Result<(), CommandError> {
-        let source = MigratedSource::new(opened.source(), &migration.edits);
+        let source = MigratedTree::new(opened.source(), &migration.edits);
         let excluded = opened.relative_path(out);
         let mut entries = Vec::new();
         list_entries(&source, "", excluded.as_deref(), &mut entries)?;
@@ -497,7 +497,7 @@ fn find_old_planes(session: &Session) -> BTreeSet<&'static str> {
 }
 
 /// What the edits do to each file.
-fn list_files(source: &dyn Source, edits: &[FileEdit]) -> Vec<FileRow> {
+fn list_files(source: &dyn FileTree, edits: &[FileEdit]) -> Vec<FileRow> {
     let rows = edits.iter().map(|edit| FileRow {
         path: edit.path.to_string(),
         change: match (&edit.content, source.read_file(&edit.path)) {
@@ -517,7 +517,7 @@ struct RepoEntry {
 
 /// Lists all entries below a folder but git's own, what killed runs left, and the output folder.
 fn list_entries(
-    source: &dyn Source,
+    source: &dyn FileTree,
     folder: &str,
     excluded: Option<&str>,
     entries: &mut Vec<RepoEntry>,

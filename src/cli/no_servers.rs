@@ -11,9 +11,9 @@ use federate_dialect::Plan;
 use federate_dialect::import::Importer;
 use federate_engine::snapshot::SnapshotInput;
 use federate_reconcile::{Actions, ApplySet, RepoRef};
-use federate_repo::Source;
+use federate_repo::FileTree;
 use federate_session::{Reconciler, Session};
-use federate_source::SourceTrace;
+use federate_source::TreeTrace;
 
 /// No command only connects to API servers.
 pub(super) type ServerCommand = Infallible;
@@ -47,7 +47,7 @@ pub(super) fn read_plan_artifact(_: &str, _: bool) -> Result<Plan, CommandError>
 }
 
 impl MemberRun<'_> {
-    pub(super) fn find_earlier_run(&self, _: &dyn Source, _: Option<&RepoRef>) -> EarlierRun {
+    pub(super) fn find_earlier_run(&self, _: &dyn FileTree, _: Option<&RepoRef>) -> EarlierRun {
         EarlierRun::Other { early: None, recorder: None }
     }
 
@@ -83,7 +83,7 @@ impl RunRecorder {
     pub(super) fn prepare_recording(
         self,
         _: &Session,
-        _: SourceTrace,
+        _: TreeTrace,
         _: &ApplySet,
         _: &Actions,
         _: String,

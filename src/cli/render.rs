@@ -172,7 +172,7 @@ impl RenderCommand {
             || self.args.open_session_without_plan(Some(&self.out)),
         );
         let (folder, mut session) = (folder?, session?);
-        session.remember_plan(self.args.read_memory(folder.previous_plan())?);
+        session.set_previous(self.args.read_previous(folder.previous_plan())?);
         Ok((folder, session))
     }
 
@@ -189,7 +189,7 @@ impl RenderCommand {
             // A file outside the repo changed, such as one of the observed objects.
             return self.args.open_session(Some(&self.out), previous);
         };
-        session.remember_plan(self.args.read_memory(previous)?);
+        session.set_previous(self.args.read_previous(previous)?);
         if let UpdateScope::Everything(reason) = session.update_files(opened.source(), &changed)
             && self.args.verbose
         {

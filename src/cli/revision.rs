@@ -6,7 +6,7 @@ use clap::Args;
 use clap_complete::ArgValueCompleter;
 
 use super::{CommandError, completers};
-use federate_repo::Source;
+use federate_repo::FileTree;
 use federate_session::Provenance;
 use federate_source::WorkTree;
 use federate_source::git::{self, GitLocation, GitRevision, ResolvedRevision, verify};
@@ -132,7 +132,7 @@ impl RepoSource {
     }
 
     /// The source to read files from.
-    pub(super) fn source(&self) -> &dyn Source {
+    pub(super) fn source(&self) -> &dyn FileTree {
         match self {
             Self::WorkTree(tree) => tree,
             Self::Revision(revision) => revision.as_ref(),

@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::Args;
 
 use super::CommandError;
-use federate_repo::{ConfigChoice, EmptySource, ReadOptions, Source, SourceFile, normalize_path};
+use federate_repo::{ConfigChoice, EmptyTree, FileTree, ReadOptions, RepoFile, normalize_path};
 use federate_source::WorkTree;
 
 /// Arguments that choose files of the repo.
@@ -40,7 +40,7 @@ impl SelectionArgs {
     pub(super) fn read_options(
         &self,
         repo: &Path,
-        source: &dyn Source,
+        source: &dyn FileTree,
         output: Option<String>,
     ) -> Result<ReadOptions, CommandError> {
         let given = self.paths.iter().map(|path| within_repo("--path", repo, path));
@@ -57,8 +57,8 @@ impl SelectionArgs {
     pub(super) fn select_sides<'s>(
         &self,
         repo: &Path,
-        sources: [&'s dyn Source; 2],
-    ) -> Result<[SelectedSource<'s>; 2], CommandError> {
+        sources: [&'s dyn FileTree; 2],
+    ) -> Result<[SelectedTree<'s>; 2], CommandError> {
         let given = self.paths.iter().map(|path| within_repo("--path", repo, path));
         let paths = given.collect::<Result<Vec<_>, _>>()?;
         let missing = paths
@@ -77,20 +77,24 @@ impl SelectionArgs {
             let there = paths.iter().filter(|path| path.is_empty() || has_path(source, path));
             let there: Vec<String> = there.cloned().collect();
             // No paths stand for the whole source.
-            let source = if there.is_empty() && !paths.is_empty() { &EmptySource } else { source };
-            SelectedSource { source, read: ReadOptions { output: None, paths: there, config } }
+            let source = if there.is_empty() && !paths.is_empty() { &EmptyTree } else { source };
+            SelectedTree { source, read: ReadOptions { output: None, paths: there, config } }
         }))
     }
 
     /// The configuration given with `--config`: a file of the repo, or, by its absolute path, any other.
-    fn config_choice(&self, repo: &Path, source: &dyn Source) -> Result<Option<ConfigChoice>, CommandError> {
+    fn config_choice(
+        &self,
+        repo: &Path,
+        source: &dyn FileTree,
+    ) -> Result<Option<ConfigChoice>, CommandError> {
         let Some(given) = &self.config else { return Ok(None) };
         let path = match within_repo("--config", repo, given) {
             Ok(path) => path,
             Err(_) if Path::new(given).is_absolute() => {
                 let bytes = fs::read(given)
                     .map_err(|e| CommandError::Failed(format!("cannot read --config {given}: {e}")))?;
-                let file = SourceFile { path: given.as_str().into(), bytes: bytes.into() };
+                let file = RepoFile { path: given.as_str().into(), bytes: bytes.into() };
                 return Ok(Some(ConfigChoice::File(file)));
             }
             Err(fault) => return Err(fault),
@@ -101,17 +105,17 @@ impl SelectionArgs {
         if !has_path(source, &path) {
             return Err(missing_path_error("--config", repo, given));
         }
-        Ok(Some(ConfigChoice::InSource(path)))
+        Ok(Some(ConfigChoice::InTree(path)))
     }
 }
 
 /// A source, and what of it is read.
-pub(super) struct SelectedSource<'s> {
-    pub(super) source: &'s dyn Source,
+pub(super) struct SelectedTree<'s> {
+    pub(super) source: &'s dyn FileTree,
     pub(super) read: ReadOptions,
 }
 
-fn has_path(source: &dyn Source, path: &str) -> bool {
+fn has_path(source: &dyn FileTree, path: &str) -> bool {
     let options = ReadOptions { paths: vec![path.to_owned()], ..ReadOptions::default() };
     options.missing_paths(source).is_empty()
 }

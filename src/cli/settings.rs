@@ -14,7 +14,7 @@ use jiff::Timestamp;
 
 use super::release::{self, DialectRelease};
 use super::revision::{RepoSource, RevisionArgs};
-use super::selection::{SelectedSource, SelectionArgs};
+use super::selection::{SelectedTree, SelectionArgs};
 use super::snapshot_args::{SnapshotArgs, path_within};
 use super::{CommandError, Exit, completers, print_notice, progress, servers, use_color};
 use federate_builder::{BuildCache, ProgramBuilder, ProgramPaths};
@@ -24,7 +24,7 @@ use federate_engine::snapshot::StoredSnapshot;
 use federate_engine::{StepAllowance, previous};
 use federate_kubernetes::{Cluster, Finding, LiveObjects};
 use federate_reconcile::RepoRef;
-use federate_repo::Source;
+use federate_repo::FileTree;
 use federate_repo::build::Builder;
 use federate_report::clusters::SnapshotAge;
 use federate_report::table::TextStyle;
@@ -168,19 +168,19 @@ pub(super) struct RepoArgs {
 }
 
 impl RepoArgs {
-    /// Reads the repo. `out` is the output folder, which is not read as part of the repo; `kept` is the plan
-    /// in it, which is the scheduler's memory unless `--previous` names another.
+    /// Reads the repo. `out` is the output folder, which is not read as part of the repo; `published` is the plan
+    /// in it, which is the previous plan unless `--previous` names another.
     pub(super) fn open_session(
         &self,
         out: Option<&Path>,
-        kept: Option<&Plan>,
+        published: Option<&Plan>,
     ) -> Result<Session, CommandError> {
         let mut session = self.open_session_without_plan(out)?;
-        session.remember_plan(self.read_memory(kept)?);
+        session.set_previous(self.read_previous(published)?);
         Ok(session)
     }
 
-    /// Reads the repo as `open_session` does, without the scheduler's memory.
+    /// Reads the repo as `open_session` does, without a previous plan.
     pub(super) fn open_session_without_plan(&self, out: Option<&Path>) -> Result<Session, CommandError> {
         let opened = self.open_repo()?;
         let output = out.and_then(|out| opened.relative_path(out));
@@ -196,10 +196,10 @@ impl RepoArgs {
     /// As `open_leaked_session`, over the files of `source`.
     pub(super) fn open_leaked_session_over(
         &self,
-        source: &dyn Source,
+        source: &dyn FileTree,
     ) -> Result<ManuallyDrop<Session>, CommandError> {
         let mut session = self.open_session_over(source, None, Plan::default())?;
-        session.remember_plan(self.read_memory(None)?);
+        session.set_previous(self.read_previous(None)?);
         Ok(ManuallyDrop::new(session))
     }
 
@@ -241,8 +241,8 @@ impl RepoArgs {
         self.revision.open_before(&self.repo, rev)
     }
 
-    /// The scheduler's memory: the plan given with `--previous`, that of the snapshot, or else `kept`.
-    pub(super) fn read_memory(&self, kept: Option<&Plan>) -> Result<Plan, CommandError> {
+    /// The previous plan: the one given with `--previous`, that of the snapshot, or else `published`.
+    pub(super) fn read_previous(&self, published: Option<&Plan>) -> Result<Plan, CommandError> {
         match &self.previous {
             _ if self.fresh => return Ok(Plan::default()),
             Some(path) => return self.read_plan(path),
@@ -250,7 +250,7 @@ impl RepoArgs {
         }
         let stored = self.read_snapshot()?;
         let recorded = stored.as_ref().map(|stored| &stored.plan).filter(|plan| !plan.placements.is_empty());
-        Ok(recorded.or(kept).cloned().unwrap_or_default())
+        Ok(recorded.or(published).cloned().unwrap_or_default())
     }
 
     /// Decides by a state that was just read from control planes.
@@ -287,15 +287,15 @@ impl RepoArgs {
             || self.selection.names_file()
     }
 
-    /// Whether an option selects the scheduler's memory.
-    pub(super) fn names_memory(&self) -> bool {
+    /// Whether an option selects the previous plan.
+    pub(super) fn names_previous(&self) -> bool {
         self.fresh || self.previous.is_some() || self.snapshot.is_given()
     }
 
     /// Reads the repo from `source`; `output` is the output folder within it.
     pub(super) fn open_session_over(
         &self,
-        source: &dyn Source,
+        source: &dyn FileTree,
         output: Option<String>,
         previous: Plan,
     ) -> Result<Session, CommandError> {
@@ -307,18 +307,18 @@ impl RepoArgs {
     /// Like `open_session_over`, but accepts unknown names in `--cluster`.
     pub(super) fn open_session_with_any_clusters(
         &self,
-        source: &dyn Source,
+        source: &dyn FileTree,
         output: Option<String>,
         previous: Plan,
     ) -> Result<Session, CommandError> {
         let read = self.selection.read_options(&self.repo, source, output)?;
-        self.open_session_for_releases(SelectedSource { source, read }, previous, &[])
+        self.open_session_for_releases(SelectedTree { source, read }, previous, &[])
     }
 
     /// Like `open_session_with_any_clusters`, but by the rules of these releases, which override all other settings.
     pub(super) fn open_session_for_releases(
         &self,
-        selected: SelectedSource<'_>,
+        selected: SelectedTree<'_>,
         previous: Plan,
         releases: &[DialectRelease],
     ) -> Result<Session, CommandError> {

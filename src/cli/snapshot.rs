@@ -17,7 +17,7 @@ use federate_dialects::DIALECTS;
 use federate_engine::any_error;
 use federate_engine::snapshot::{self, ControlPlaneContents, DESCRIPTION_FILE, SnapshotInput};
 use federate_kubernetes::{Finding, Object, ObjectRef};
-use federate_repo::{Repo, SourceFile};
+use federate_repo::{Repo, RepoFile};
 use federate_report::findings;
 use federate_report::table::format_count;
 
@@ -97,8 +97,7 @@ impl SnapshotCommand {
 
     /// Reads the dumps, and reports findings about them.
     fn read_files(&self, captured: &mut SnapshotInput) -> Result<Vec<Finding>, CommandError> {
-        let files: Vec<SourceFile> =
-            self.files.iter().map(|path| read_file(path)).collect::<Result<_, _>>()?;
+        let files: Vec<RepoFile> = self.files.iter().map(|path| read_file(path)).collect::<Result<_, _>>()?;
         let (objects, mut found) = federate_repo::objects_of(&files, &DIALECTS);
         findings::sort_findings(&mut found);
         if !found.is_empty() && (!self.args.quiet || any_error(&found)) {

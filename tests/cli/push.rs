@@ -10,7 +10,7 @@ use federate_dialects::DIALECTS;
 use federate_engine::deletions::PruneLimit;
 use federate_publish::artifact::ArtifactTypes;
 use federate_registry::{ArtifactAddress, Credentials, RegistryOptions};
-use federate_repo::{Config, SourceFile};
+use federate_repo::{Config, RepoFile};
 use federate_session::artifacts::{self, ArtifactOrigin, ArtifactStore};
 use federate_session::push::{Error as PushError, PushRequest};
 use federate_session::{Session, SessionOptions};
@@ -511,8 +511,8 @@ fn no_tag_moves_when_another_process_may_lead() {
             address: &address,
             tags: &["latest".to_owned()],
             earlier: Some("latest"),
-            kept: None,
-            has_pushed_kept: false,
+            fallback: None,
+            has_pushed_fallback: false,
             clusters: &[],
             types: ArtifactTypes::Oci,
             always: false,
@@ -523,9 +523,8 @@ fn no_tag_moves_when_another_process_may_lead() {
             may_write: &|| asked.replace(asked.get() + 1) < writes,
         };
         let files = [("web.yaml", WEB), ("clusters.yaml", CLUSTERS), ("policy.yaml", POLICY)];
-        let files = files
-            .map(|(path, text)| SourceFile { path: path.into(), bytes: text.as_bytes().into() })
-            .to_vec();
+        let files =
+            files.map(|(path, text)| RepoFile { path: path.into(), bytes: text.as_bytes().into() }).to_vec();
         let session = Session::from_files(files, Config::default(), SessionOptions::new(DIALECTS));
         let mut session = Some(session);
         let pushed = request.push_rendering(|_| session.take().ok_or(()), |_| ());

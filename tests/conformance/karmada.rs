@@ -165,7 +165,7 @@ fn row(placement: &Placement) -> Value {
         None => String::new(),
     };
     let mut row = json!({"object": placement.object, "policy": policy, "clusters": clusters});
-    if let Some(affinity) = placement.memory.get("affinity") {
+    if let Some(affinity) = placement.scheduler_state.get("affinity") {
         row["affinity"] = affinity.clone();
     }
     if let Some(unschedulable) = &placement.unschedulable {

@@ -9,13 +9,13 @@ use serde_json::{Map, Value, json};
 use crate::diff::compare;
 use crate::run::run;
 
-/// The memory of a hub, and the next decision.
+/// The plan of a hub, and the next decision.
 pub(crate) fn hub_state(case: &Value) -> Result<(), String> {
     let hub = case["hub"].as_array().expect("a list");
     let objects: Vec<Object> = hub.iter().map(|body| Object::from_manifest(body.clone(), "hub")).collect();
-    let memory = hub::memory_of(&objects).map_err(|e| e.to_string())?;
-    let mut got = json!({"memory": memory.iter().map(remembered).collect::<Vec<_>>()});
-    let plan = Plan { placements: memory, ..Plan::default() };
+    let placements = hub::read_placements(&objects).map_err(|e| e.to_string())?;
+    let mut got = json!({"memory": placements.iter().map(remembered).collect::<Vec<_>>()});
+    let plan = Plan { placements, ..Plan::default() };
     let settings = EngineSettings {
         strict_inventory: true,
         previous: PreviousPlan::new(plan),
@@ -54,7 +54,7 @@ fn clusters(row: &Placement) -> Value {
 }
 
 fn remembered(row: &Placement) -> Value {
-    let mut value = serde_json::to_value(&row.memory).expect("it is JSON");
+    let mut value = serde_json::to_value(&row.scheduler_state).expect("it is JSON");
     // What the cases show only by the next decision.
     for key in ["placementUnreadable", "schedulingSuspended"] {
         value.as_object_mut().expect("a map").remove(key);
@@ -66,7 +66,7 @@ fn remembered(row: &Placement) -> Value {
 
 fn decided(row: &Placement, tasks: Option<Value>) -> Value {
     let mut value = json!({"object": row.object, "clusters": clusters(row)});
-    if let Some(affinity) = row.memory.get("affinity") {
+    if let Some(affinity) = row.scheduler_state.get("affinity") {
         value["affinity"] = affinity.clone();
     }
     if let Some(unschedulable) = &row.unschedulable {

@@ -189,7 +189,9 @@ fn row(placement: &Placement, before: Option<&Placement>, want: &Value) -> Value
     }
     // The control plane states these in an Event when it schedules; a plan keeps them.
     let is_event = |reason: &str| ["NoClusterFits", "SchedulingDisabled"].contains(&reason);
-    let acted = before.is_none_or(|before| before.memory.get("trigger") != placement.memory.get("trigger"));
+    let acted = before.is_none_or(|before| {
+        before.scheduler_state.get("trigger") != placement.scheduler_state.get("trigger")
+    });
     if let Some(unschedulable) = placement.unschedulable.as_ref().filter(|u| acted || !is_event(&u.reason)) {
         row["unschedulable"] = json!(unschedulable.reason);
     }
@@ -201,8 +203,10 @@ fn row(placement: &Placement, before: Option<&Placement>, want: &Value) -> Value
     // Fields that the control plane sets differently from run to run.
     let same = |r: &&Value| r["object"] == row["object"];
     let asked = want["placements"].as_array().into_iter().flatten().find(same);
-    if let Some(deferred) =
-        placement.memory.get("deferred").filter(|_| asked.is_some_and(|r| r.get("deferred").is_some()))
+    if let Some(deferred) = placement
+        .scheduler_state
+        .get("deferred")
+        .filter(|_| asked.is_some_and(|r| r.get("deferred").is_some()))
     {
         row["deferred"] = deferred.clone();
     }

@@ -87,8 +87,8 @@ fn one_object(
     got: &mut Map<String, Value>,
 ) {
     let ([row], [explanation], false) = (rows, explained, whole) else { return };
-    for (key, memory) in [("recordStatus", "recordStatus"), ("job", "job")] {
-        if let Some(value) = row.memory.get(memory) {
+    for (key, field) in [("recordStatus", "recordStatus"), ("job", "job")] {
+        if let Some(value) = row.scheduler_state.get(field) {
             got.insert(key.into(), value.clone());
         }
     }

@@ -3,7 +3,7 @@
 
 use federate_dialect::import::{ImportOutcome, ObjectImportOptions};
 use federate_engine::import::{find_importer, import_files};
-use federate_repo::SourceFile;
+use federate_repo::RepoFile;
 use serde_json::{Value, json};
 
 use crate::diff::compare;
@@ -19,7 +19,7 @@ pub(crate) fn enable(case: &Value) -> Result<(), String> {
 fn verify(case: &Value, options: &ObjectImportOptions) -> Result<(), String> {
     let objects = case["files"].as_array().expect("a list");
     let list = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
-    let file = SourceFile { path: "objects.json".into(), bytes: list.into_bytes().into() };
+    let file = RepoFile { path: "objects.json".into(), bytes: list.into_bytes().into() };
     let importer =
         find_importer(federate_dialects::DIALECTS, "kubefed").map_err(|known| format!("only {known:?}"))?;
     let taken = import_files(&[file], &importer, options);

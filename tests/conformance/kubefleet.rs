@@ -50,7 +50,7 @@ fn placement(row: &Placement, explained: &Explanation, aborted: bool) -> Value {
         row.clusters.iter().map(|p| (p.name.to_string(), json!(p.replicas))).collect();
     let policy = row.policy.as_ref().map(ToString::to_string).unwrap_or_default();
     let mut value = json!({"object": row.object, "policy": policy, "clusters": clusters});
-    let bindings = row.memory["bindings"].as_array().expect("a list");
+    let bindings = row.scheduler_state["bindings"].as_array().expect("a list");
     let scores: Map<String, Value> = bindings
         .iter()
         .filter(|b| b.get("affinityScore").is_some())

@@ -66,7 +66,7 @@ fn planned_alike(
     step: &Value,
     now: Timestamp,
 ) -> Result<(), String> {
-    let plan = hub::read_memory(all).map_err(|e| e.to_string())?;
+    let plan = hub::read_plan(all).map_err(|e| e.to_string())?;
     let settings = EngineSettings {
         strict_inventory: true,
         now: Some(now),

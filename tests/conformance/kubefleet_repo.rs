@@ -128,7 +128,7 @@ fn placements(ran: &Ran, want: &Value) -> Value {
         let same = |wanted: &&Value| wanted["object"] == got["object"];
         let asked = want.as_array().into_iter().flatten().find(same).cloned().unwrap_or_default();
         if asked.get("states").is_some() {
-            let bindings = row.memory["bindings"].as_array().expect("a list");
+            let bindings = row.scheduler_state["bindings"].as_array().expect("a list");
             let state = |b: &Value| (b["cluster"].as_str().expect("a name").to_owned(), b["state"].clone());
             let counted = bindings.iter().filter(|binding| binding["state"] != "Unscheduled");
             got["states"] = counted.map(state).collect::<Map<_, _>>().into();

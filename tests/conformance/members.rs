@@ -75,7 +75,8 @@ fn verify(case: &Value, dialect: &str) -> Result<(), String> {
                 continue;
             }
             "waits" => {
-                let waits = ran.plan.placements.iter().filter(|row| row.memory.contains_key("pending"));
+                let waits =
+                    ran.plan.placements.iter().filter(|row| row.scheduler_state.contains_key("pending"));
                 (unordered(want.clone()), unordered(waits.map(|row| json!(row.object)).collect()))
             }
             other => return Err(format!("`{other}` is not verified")),
@@ -142,7 +143,7 @@ fn placements(ran: &Ran, want: &Value, dialect: &str) -> Value {
         let mut got = json!({"object": row.object, "clusters": clusters});
         let asked = want.as_array().into_iter().flatten().find(|want| want["object"] == got["object"]);
         if asked.is_some_and(|want| want.get("deferred").is_some()) {
-            got["deferred"] = row.memory.get("deferred").cloned().unwrap_or_default();
+            got["deferred"] = row.scheduler_state.get("deferred").cloned().unwrap_or_default();
         }
         got
     };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use federate_dialect::Plan;
 use federate_engine::{Engine, EngineSettings};
 use federate_kubernetes::{Cluster, Finding, LiveObjects, Object, ObjectRef};
-use federate_repo::{Config, Repo, SourceFile};
+use federate_repo::{Config, Repo, RepoFile};
 use serde_json::{Map, Value, json};
 
 /// What came of a case.
@@ -99,10 +99,10 @@ pub(crate) fn strict_members(repo: &Repo) -> Vec<Cluster> {
 }
 
 /// Each object as a file of its own.
-fn files(objects: &Value) -> Vec<SourceFile> {
+fn files(objects: &Value) -> Vec<RepoFile> {
     let objects = objects.as_array().expect("a list").iter().enumerate();
     objects
-        .map(|(index, object)| SourceFile {
+        .map(|(index, object)| RepoFile {
             path: format!("{index:03}.json").into(),
             bytes: object.to_string().into_bytes().into(),
         })

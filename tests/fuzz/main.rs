@@ -98,7 +98,7 @@ fn seeds(target: &str, repos: &[String]) -> Vec<Vec<u8>> {
 
 /// The plan of a repo, as a seed for reading plans.
 fn plan_of(repo: &str) -> String {
-    let files = repo.split(targets::BETWEEN).enumerate().map(|(number, text)| federate_repo::SourceFile {
+    let files = repo.split(targets::BETWEEN).enumerate().map(|(number, text)| federate_repo::RepoFile {
         path: format!("{number}.yaml").into(),
         bytes: text.as_bytes().into(),
     });

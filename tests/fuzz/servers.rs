@@ -16,7 +16,7 @@ use federate_kubernetes::Object;
 use federate_live::compression::{PART_BYTES, compress_text};
 use federate_live::import::{ImportScope, ImportSource, fetch_objects};
 use federate_live::snapshot::{read_inventory, read_status};
-use federate_live::{Access, Kubeconfig, StoredPlan, SurveyOptions, survey_clusters};
+use federate_live::{Access, FoundPlan, Kubeconfig, SurveyOptions, survey_clusters};
 use federate_reconcile::ApplySet;
 use federate_reconcile::listed_object::ListedObject;
 use federate_sync::hub::{PlanStoreError, PlanStoreIndex};
@@ -153,8 +153,8 @@ pub(crate) fn memory(bytes: &[u8]) {
     let sections = sections(bytes);
     let data: Value = serde_json::from_str(&sections[0]).unwrap_or_default();
     let packed = packed(sections.get(1).map_or("", String::as_str));
-    memory_of_sync(&data, &packed);
-    memory_of_cluster(&data, &packed);
+    plan_of_sync(&data, &packed);
+    plan_of_cluster(&data, &packed);
     if let Some(stored) = sections.get(2) {
         record(stored);
     }
@@ -170,7 +170,7 @@ fn check_plan(text: &[u8]) {
     }
 }
 
-fn memory_of_sync(data: &Value, packed: &[u8]) {
+fn plan_of_sync(data: &Value, packed: &[u8]) {
     let right = compute_digest([packed]);
     let data = data.to_string().replace("\"@\"", &format!("\"{right}\"")).replace('@', &right[..12]);
     let object = json!({"data": serde_json::from_str::<Value>(&data).unwrap_or_default()});
@@ -191,7 +191,7 @@ fn memory_of_sync(data: &Value, packed: &[u8]) {
     }
 }
 
-fn memory_of_cluster(data: &Value, packed: &[u8]) {
+fn plan_of_cluster(data: &Value, packed: &[u8]) {
     let right = Sha256::digest(packed).iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
     let data = data.to_string().replace("\"@\"", &format!("\"{right}\""));
     let data: Value = serde_json::from_str(&data).unwrap_or_default();
@@ -210,10 +210,10 @@ fn memory_of_cluster(data: &Value, packed: &[u8]) {
     ]);
     let asked = run_against(answers, |access| {
         let set = ApplySet { namespace: "default".to_owned(), name: "federate".to_owned() };
-        let survey_of = SurveyOptions { memory: Some(&set), reads: &ClusterReads::default() };
+        let survey_of = SurveyOptions { stores_plan: Some(&set), reads: &ClusterReads::default() };
         for cluster in survey_clusters(access, &["m1".into()], &survey_of).unwrap() {
             if let Ok(found) = cluster.found
-                && let StoredPlan::Plan(plan) = found.memory
+                && let FoundPlan::Plan(plan) = found.plan
             {
                 check_plan(&plan.text);
             }

@@ -7,8 +7,8 @@ use federate_dialects::DIALECTS;
 use federate_kubernetes::names::{safe_name, safe_namespace};
 use federate_kubernetes::patch::{self, JsonPatchOperation, PatchRules};
 use federate_live::{Access, Kubeconfig};
-use federate_repo::source::{EntryKind, SourceError, TreeEntry};
-use federate_repo::{Config, Source, SourceFile};
+use federate_repo::file_tree::{EntryKind, TreeEntry, TreeError};
+use federate_repo::{Config, FileTree, RepoFile};
 use federate_session::{Session, SessionOptions};
 use federate_sync::http_server::{Webhook, hook_path};
 use federate_sync::hub::{Tenancy, read_sync};
@@ -64,11 +64,11 @@ pub(crate) fn yaml(bytes: &[u8]) {
 
 /// `federate.yaml` is read or refused.
 pub(crate) fn settings(bytes: &[u8]) {
-    let _ = Config::parse(&SourceFile { path: "federate.yaml".into(), bytes: bytes.into() });
+    let _ = Config::parse(&RepoFile { path: "federate.yaml".into(), bytes: bytes.into() });
 }
 
 /// The files in the bytes.
-fn files(bytes: &[u8]) -> Vec<SourceFile> {
+fn files(bytes: &[u8]) -> Vec<RepoFile> {
     const ENDINGS: [&str; 4] = ["yaml", "json", "yml", "yaml.j2"];
     let text = String::from_utf8_lossy(bytes);
     let file = |(number, text): (usize, &str)| {
@@ -76,12 +76,12 @@ fn files(bytes: &[u8]) -> Vec<SourceFile> {
             Some(template) => ("yaml.j2", template),
             None => (ENDINGS[text.len() % 3], text),
         };
-        SourceFile { path: format!("{number:03}.{ending}").into(), bytes: text.as_bytes().into() }
+        RepoFile { path: format!("{number:03}.{ending}").into(), bytes: text.as_bytes().into() }
     };
     text.split(BETWEEN).enumerate().map(file).collect()
 }
 
-fn session(files: Vec<SourceFile>, options: SessionOptions) -> Session {
+fn session(files: Vec<RepoFile>, options: SessionOptions) -> Session {
     Session::from_files(files, Config::default(), options)
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn template(bytes: &[u8]) {
         {\"apiVersion\": \"cluster.karmada.io/v1alpha1\", \"kind\": \"Cluster\", \"metadata\": {\"name\": \"m1\"}},
         {\"apiVersion\": \"cluster.karmada.io/v1alpha1\", \"kind\": \"Cluster\", \"metadata\": {\"name\": \"m2\"}}]}";
     let files = || {
-        let file = |path: &str, bytes: &[u8]| SourceFile { path: path.into(), bytes: bytes.into() };
+        let file = |path: &str, bytes: &[u8]| RepoFile { path: path.into(), bytes: bytes.into() };
         vec![file("clusters.json", CLUSTERS.as_bytes()), file("a.yaml.j2", bytes)]
     };
     let (one, other) =
@@ -162,8 +162,8 @@ pub(crate) fn previous(bytes: &[u8]) {
 /// A folder with one file for one cluster.
 struct Dump<'b>(&'b [u8]);
 
-impl Source for Dump<'_> {
-    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, SourceError> {
+impl FileTree for Dump<'_> {
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, TreeError> {
         let (name, kind) = match folder {
             "" => ("m1", EntryKind::Folder),
             _ => ("all.yaml", EntryKind::File),
@@ -171,7 +171,7 @@ impl Source for Dump<'_> {
         Ok(vec![TreeEntry { name: name.to_owned(), kind }])
     }
 
-    fn read_file(&self, _: &str) -> Result<Vec<u8>, SourceError> {
+    fn read_file(&self, _: &str) -> Result<Vec<u8>, TreeError> {
         Ok(self.0.to_vec())
     }
 }

@@ -8,16 +8,16 @@ use std::sync::Arc;
 use federate_builder::{BuildCache, ProgramBuilder, ProgramPaths};
 use federate_dialects::DIALECTS;
 use federate_migrate::Migration;
-use federate_repo::Source;
-use federate_repo::source::{EntryKind, SourceError, TreeEntry};
+use federate_repo::FileTree;
+use federate_repo::file_tree::{EntryKind, TreeEntry, TreeError};
 use federate_session::{Session, SessionOptions};
 
 /// A repo in memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Files(pub(crate) BTreeMap<String, String>);
 
-impl Source for Files {
-    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, SourceError> {
+impl FileTree for Files {
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, TreeError> {
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
         let below = self.0.keys().filter_map(|path| path.strip_prefix(&prefix));
         let entries: BTreeSet<(String, bool)> = below
@@ -27,7 +27,7 @@ impl Source for Files {
             })
             .collect();
         if entries.is_empty() && !folder.is_empty() {
-            return Err(SourceError::NotFound);
+            return Err(TreeError::NotFound);
         }
         let entry = |(name, folder)| TreeEntry {
             name,
@@ -36,8 +36,8 @@ impl Source for Files {
         Ok(entries.into_iter().map(entry).collect())
     }
 
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, SourceError> {
-        self.0.get(path).map(|text| text.clone().into_bytes()).ok_or(SourceError::NotFound)
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, TreeError> {
+        self.0.get(path).map(|text| text.clone().into_bytes()).ok_or(TreeError::NotFound)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use federate_repo::SourceFile;
+use federate_repo::RepoFile;
 use proptest::prelude::*;
 
 /// The dialects that fleets are written in.
@@ -123,13 +123,13 @@ pub(crate) fn fleet() -> impl Strategy<Value = Fleet> {
 
 impl Fleet {
     /// The repo.
-    pub(crate) fn files(&self) -> Vec<SourceFile> {
+    pub(crate) fn files(&self) -> Vec<RepoFile> {
         let clusters = (0..)
             .zip(&self.clusters)
             .filter(|(_, c)| !c.has_left)
             .map(|(i, c)| file(format!("clusters/{i}"), self.cluster(i, c)));
         let apps = (0..).zip(&self.apps).map(|(i, a)| file(format!("apps/{i}"), self.app(i, a)));
-        let mut files: Vec<SourceFile> = clusters.chain(apps).collect();
+        let mut files: Vec<RepoFile> = clusters.chain(apps).collect();
         files.push(policies(self));
         files
     }
@@ -255,7 +255,7 @@ fn works(named: &str, spec: &str, app: &App) -> String {
 }
 
 /// The policies and overrides, as one file.
-fn policies(fleet: &Fleet) -> SourceFile {
+fn policies(fleet: &Fleet) -> RepoFile {
     let tolerations = if fleet.tolerates { "[{operator: Exists}]" } else { "[]" };
     let path = fleet.overridden();
     let stated = |defaults: &'static str| if fleet.states_defaults { defaults } else { "" };
@@ -334,6 +334,6 @@ fn policies(fleet: &Fleet) -> SourceFile {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "its callers make the path for it")]
-fn file(path: String, text: String) -> SourceFile {
-    SourceFile { path: format!("{path}.yaml").into(), bytes: Arc::from(text.into_bytes()) }
+fn file(path: String, text: String) -> RepoFile {
+    RepoFile { path: format!("{path}.yaml").into(), bytes: Arc::from(text.into_bytes()) }
 }

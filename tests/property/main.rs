@@ -17,7 +17,7 @@ use federate_dialects::DIALECTS;
 use federate_engine::import::find_importer;
 use federate_engine::import::live::{self, ImportOptions};
 use federate_kubernetes::Object;
-use federate_repo::{Config, Repo, SourceFile};
+use federate_repo::{Config, Repo, RepoFile};
 use federate_session::{Session, SessionOptions};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -35,7 +35,7 @@ struct Answer {
     findings: Vec<federate_kubernetes::Finding>,
 }
 
-fn session(files: Vec<SourceFile>, previous: federate_dialect::Plan) -> Session {
+fn session(files: Vec<RepoFile>, previous: federate_dialect::Plan) -> Session {
     let session =
         Session::from_files(files, Config::default(), SessionOptions::new(DIALECTS).with_previous(previous));
     let errors: Vec<_> =
@@ -44,7 +44,7 @@ fn session(files: Vec<SourceFile>, previous: federate_dialect::Plan) -> Session 
     session
 }
 
-fn answer(files: Vec<SourceFile>, previous: federate_dialect::Plan) -> Answer {
+fn answer(files: Vec<RepoFile>, previous: federate_dialect::Plan) -> Answer {
     let session = session(files, previous);
     let mut text = federate_engine::previous::write_plan(session.plan());
     for manifest in &session.render().manifests {
@@ -56,7 +56,7 @@ fn answer(files: Vec<SourceFile>, previous: federate_dialect::Plan) -> Answer {
 }
 
 /// A session, whose findings may be errors.
-fn open(files: Vec<SourceFile>, previous: federate_dialect::Plan) -> Session {
+fn open(files: Vec<RepoFile>, previous: federate_dialect::Plan) -> Session {
     Session::from_files(files, Config::default(), SessionOptions::new(DIALECTS).with_previous(previous))
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use federate_dialect::{Placed, Placement, Plan};
 use federate_dialects::DIALECTS;
-use federate_repo::{Config, SourceFile};
+use federate_repo::{Config, RepoFile};
 use federate_session::{Session, SessionOptions};
 use rayon::prelude::*;
 use serde_json::Value;
@@ -38,7 +38,7 @@ fn step() -> usize {
 }
 
 fn plan(case: &Value, previous: Plan) -> Plan {
-    let file = |(number, body): (usize, &Value)| SourceFile {
+    let file = |(number, body): (usize, &Value)| RepoFile {
         path: format!("{number:03}.json").into(),
         bytes: body.to_string().into_bytes().into(),
     };
@@ -51,9 +51,9 @@ fn plan(case: &Value, previous: Plan) -> Plan {
 /// may move replicas when it looks again at what it has placed itself (docs/semantics/kubefed.md has the quirks).
 fn row_text(row: &Placement) -> String {
     let mut row = row.clone();
-    if let Some(written) = row.memory.get("written").and_then(Value::as_object).cloned() {
+    if let Some(written) = row.scheduler_state.get("written").and_then(Value::as_object).cloned() {
         let sum: i64 = written.values().filter_map(Value::as_i64).sum();
-        row.memory = serde_json::Map::from_iter([("written".to_owned(), sum.into())]).into();
+        row.scheduler_state = serde_json::Map::from_iter([("written".to_owned(), sum.into())]).into();
         row.clusters =
             row.clusters.iter().map(|placed| Placed { replicas: None, ..placed.clone() }).collect();
     }

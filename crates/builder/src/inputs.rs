@@ -7,12 +7,12 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use federate_repo::Source;
+use federate_repo::FileTree;
 use federate_repo::build::{
     BuildError, BuildJob, BuildWarning, ChartJob, FileGeneration, InputFile, is_packaged_chart,
 };
+use federate_repo::file_tree::EntryKind;
 use federate_repo::normalize_path;
-use federate_repo::source::EntryKind;
 use federate_yaml::Positions;
 
 use crate::program::Tool;
@@ -63,7 +63,7 @@ impl BuildInputs {
     }
 
     /// Reads the files of a job.
-    pub(crate) fn read_job(source: &dyn Source, job: &BuildJob) -> Result<Self, BuildError> {
+    pub(crate) fn read_job(source: &dyn FileTree, job: &BuildJob) -> Result<Self, BuildError> {
         let mut reader = Reader { source, inputs: Self::default(), visited: BTreeSet::new() };
         match job {
             BuildJob::Kustomization(job) => {
@@ -118,7 +118,7 @@ struct Reference {
 }
 
 struct Reader<'s> {
-    source: &'s dyn Source,
+    source: &'s dyn FileTree,
     inputs: BuildInputs,
     /// The folders of kustomizations that were added.
     visited: BTreeSet<String>,

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
 
-use federate_repo::Source;
+use federate_repo::FileTree;
 use federate_repo::build::{BuildError, BuildJob, BuildOutput, Builder};
 
 mod cache;
@@ -99,7 +99,7 @@ impl ProgramBuilder {
 }
 
 impl Builder for ProgramBuilder {
-    fn build(&self, source: &dyn Source, jobs: &[BuildJob]) -> Vec<Result<BuildOutput, BuildError>> {
+    fn build(&self, source: &dyn FileTree, jobs: &[BuildJob]) -> Vec<Result<BuildOutput, BuildError>> {
         // Jobs for different clusters mostly have the same chart.
         let paths: BTreeMap<(Tool, &str, Vec<String>), &BuildJob> =
             jobs.iter().map(|job| (inputs::key_of(job), job)).collect();

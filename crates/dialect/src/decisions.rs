@@ -31,7 +31,7 @@ pub struct DialectDecisions {
     pub placements: Vec<Placement>,
     /// Errors and warnings.
     pub findings: Vec<Finding>,
-    /// The shared memory of several placements, by digest.
+    /// The shared scheduler state of several placements, by digest.
     pub shared: Map<String, Value>,
     /// Which clusters a single decision depends on.
     pub depends: ClusterDependency,

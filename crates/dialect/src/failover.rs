@@ -85,7 +85,7 @@ impl PodCount {
 /// What a control plane does about replicas that fit on no node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MigrationOutcome {
-    /// The placement afterwards, if its memory changes.
+    /// The placement afterwards, if its scheduler state changes.
     pub placement: Option<Placement>,
     /// The clusters that now count as full for it, with the number of replicas that do not fit.
     pub full: Vec<(ClusterName, i64)>,

@@ -1,4 +1,4 @@
-//! What a control plane keeps on its own API server: its members, its memory, its release.
+//! What a control plane keeps on its own API server: its members, its plan, its release.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ impl UnreadableObject {
 
 /// Reads what a control plane keeps on its own API server. By default it keeps nothing there.
 pub trait HubReader {
-    /// Reads the memory of a plan from the objects of the control plane's own API server. By default there is
+    /// Reads a previous plan from the objects of the control plane's own API server. By default there is
     /// none.
     fn read_hub_plan(&self, hub: &[Object]) -> Result<Plan, UnreadableObject> {
         let _ = hub;

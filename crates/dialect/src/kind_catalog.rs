@@ -8,7 +8,7 @@ use crate::release::ReleaseCatalog;
 
 /// An API group that a control plane no longer serves.
 #[derive(Clone, Copy, Debug)]
-pub struct FormerGroup {
+pub struct RenamedGroup {
     /// Its name.
     pub group: &'static str,
     /// The group that took its place.
@@ -72,7 +72,7 @@ pub trait KindCatalog {
     }
 
     /// The API groups of earlier releases, each with the group that took its place.
-    fn former_groups(&self) -> &'static [FormerGroup] {
+    fn renamed_groups(&self) -> &'static [RenamedGroup] {
         &[]
     }
 

@@ -70,7 +70,7 @@ pub use fnv::compute_fnv1;
 pub use followers::{UnplacedFollower, UnplacedFollowerReason};
 pub use health::{Health, HealthState};
 pub use hub_reader::{HubReader, UnreadableObject};
-pub use kind_catalog::{CarriedReplicas, FormerGroup, KindCatalog};
+pub use kind_catalog::{CarriedReplicas, KindCatalog, RenamedGroup};
 pub use kind_rules::KindRules;
 pub use lists::SharedLists;
 pub use member_reconciler::MemberReconciler;

@@ -28,7 +28,7 @@ pub struct ClusterObservation {
     pub pods: Vec<Object>,
 }
 
-/// A kind of objects that a snapshot records besides the inventory and the memory.
+/// A kind of objects that a snapshot records besides the inventory and the previous plan.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordedKind {
     /// The group.

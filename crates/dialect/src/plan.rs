@@ -1,5 +1,5 @@
 //! The plan: which object goes to which clusters with how many replicas. `plan` prints this document, `render`
-//! writes it as `placements.yaml`, and the next run reads it as the memory of the schedulers.
+//! writes it as `placements.yaml`, and the next run reads it as the previous plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::{PlacedClusters, SchedulerState};
 use federate_kubernetes::{ClusterName, ObjectRef, work};
 
-/// The steps of reading a value of a memory.
+/// The steps of reading a value of a scheduler state.
 const STEPS_PER_VALUE: u64 = 6;
 
 /// The API version of [`Plan`] documents.
@@ -126,25 +126,28 @@ pub struct Placement {
     /// What the dialect's scheduler must remember.
     #[serde(default, skip_serializing_if = "SchedulerState::is_empty")]
     #[schemars(with = "BTreeMap<String, Value>")]
-    pub memory: SchedulerState,
+    #[serde(rename = "memory")]
+    pub scheduler_state: SchedulerState,
     /// Whether an implicit rule decides, which needs no policy. A policy of another dialect overrides it.
     #[serde(skip)]
     pub implicit: bool,
 }
 
 impl Placement {
-    /// Reads the memory as the type of its dialect. A memory of another form counts as empty.
-    pub fn read_scheduler_state<M: Default + DeserializeOwned>(&self) -> M {
-        if self.memory.is_empty() {
-            return M::default();
+    /// Reads the scheduler state as the type of its dialect. A state of another form counts as empty.
+    pub fn read_scheduler_state<S: Default + DeserializeOwned>(&self) -> S {
+        if self.scheduler_state.is_empty() {
+            return S::default();
         }
-        work::charge_steps(STEPS_PER_VALUE * self.memory.values().map(work::count_values).sum::<u64>());
-        M::deserialize(&*self.memory).unwrap_or_default()
+        work::charge_steps(
+            STEPS_PER_VALUE * self.scheduler_state.values().map(work::count_values).sum::<u64>(),
+        );
+        S::deserialize(&*self.scheduler_state).unwrap_or_default()
     }
 
-    /// Writes the memory.
-    pub fn write_scheduler_state<M: Serialize>(&mut self, memory: &M) {
-        self.memory = SchedulerState::from_memory(memory);
+    /// Writes the scheduler state.
+    pub fn write_scheduler_state<S: Serialize>(&mut self, state: &S) {
+        self.scheduler_state = SchedulerState::from_state(state);
     }
 
     /// Returns a placement of `object` on no clusters.
@@ -158,7 +161,7 @@ impl Placement {
             required_by: Vec::new(),
             suspended: Vec::new(),
             withdrawn: Vec::new(),
-            memory: SchedulerState::new(),
+            scheduler_state: SchedulerState::new(),
             implicit: false,
         }
     }
@@ -171,9 +174,9 @@ impl Placement {
     /// Whether another row says the same, apart from the name of its object.
     pub fn is_alike(&self, other: &Self) -> bool {
         let Self { object: _, dialect, policy, clusters, .. } = self;
-        let Self { unschedulable, required_by, suspended, withdrawn, memory, implicit, .. } = self;
+        let Self { unschedulable, required_by, suspended, withdrawn, scheduler_state, implicit, .. } = self;
         *clusters == other.clusters
-            && *memory == other.memory
+            && *scheduler_state == other.scheduler_state
             && *policy == other.policy
             && *dialect == other.dialect
             && *unschedulable == other.unschedulable

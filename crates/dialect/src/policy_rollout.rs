@@ -66,7 +66,8 @@ pub struct PolicyRollout {
     /// What the control plane must remember.
     #[serde(default, skip_serializing_if = "SchedulerState::is_empty")]
     #[schemars(with = "BTreeMap<String, Value>")]
-    pub memory: SchedulerState,
+    #[serde(rename = "memory")]
+    pub scheduler_state: SchedulerState,
 }
 
 /// What a cluster has of a policy.
@@ -132,18 +133,18 @@ impl PolicyRollout {
             clusters: BTreeMap::new(),
             objects: BTreeMap::new(),
             revisions: BTreeSet::new(),
-            memory: SchedulerState::new(),
+            scheduler_state: SchedulerState::new(),
         }
     }
 
-    /// Reads the memory as the type of the dialect. A memory of another form counts as empty.
-    pub fn read_state<M: Default + DeserializeOwned>(&self) -> M {
-        M::deserialize(&*self.memory).unwrap_or_default()
+    /// Reads the scheduler state as the type of the dialect. A state of another form counts as empty.
+    pub fn read_state<S: Default + DeserializeOwned>(&self) -> S {
+        S::deserialize(&*self.scheduler_state).unwrap_or_default()
     }
 
-    /// Writes the memory.
-    pub fn write_state<M: Serialize>(&mut self, memory: &M) {
-        self.memory = SchedulerState::from_memory(memory);
+    /// Writes the scheduler state.
+    pub fn write_state<S: Serialize>(&mut self, state: &S) {
+        self.scheduler_state = SchedulerState::from_state(state);
     }
 
     /// Notes that the newest revision changes nothing in the clusters whose resources it leaves as they are.

@@ -1,4 +1,5 @@
-//! The previous plan, by object: the memory of the schedulers.
+//! The previous plan, by object: what the schedulers start from. It comes from a file, a branch, a registry or clusters; for the
+//! loop, it is the plan that was accepted last. Its rows have the state of their scheduler ([`SchedulerState`](crate::SchedulerState)).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -86,12 +87,12 @@ impl PreviousPlan {
         self.versions.get(dialect).map(String::as_str)
     }
 
-    /// Whether another plan has the same shared memory.
+    /// Whether another plan has the same shared scheduler state.
     pub fn shares_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared) || self.shared == other.shared
     }
 
-    /// The shared memory of several placements, by its digest.
+    /// The shared scheduler state of several placements, by its digest.
     pub fn find_shared(&self, digest: &str) -> Option<&Value> {
         self.shared.get(digest)
     }

@@ -1,7 +1,8 @@
-//! The memory of a placement: what a scheduler must remember beyond clusters and replicas.
+//! The scheduler state of a placement: what a scheduler must remember beyond clusters and replicas. It is the entry
+//! `memory` of a row; the rows together, with clusters and replicas, are the [previous plan](crate::PreviousPlan).
 //!
-//! In a plan the memory is a map, so that the engine carries it without looking inside. Each dialect has one
-//! serde type for its memory, and reads and writes it with [`Placement::read_scheduler_state`](crate::Placement::read_scheduler_state) and
+//! In a plan the state is a map, so that the engine carries it without looking inside. Each dialect has one
+//! serde type for its state, and reads and writes it with [`Placement::read_scheduler_state`](crate::Placement::read_scheduler_state) and
 //! [`Placement::write_scheduler_state`](crate::Placement::write_scheduler_state).
 
 use std::ops::Deref;
@@ -13,7 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::gojson;
 
-/// The memory of a placement, as it stands in a plan. Clones share it.
+/// The scheduler state of a placement, as it stands in a plan. Clones share it.
 #[derive(Clone, Debug, Default, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SchedulerState(Arc<Map<String, Value>>);
@@ -25,14 +26,14 @@ impl PartialEq for SchedulerState {
 }
 
 impl SchedulerState {
-    /// An empty memory.
+    /// An empty state.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Writes the memory of a dialect.
-    pub(crate) fn from_memory<M: Serialize>(memory: &M) -> Self {
-        match serde_json::to_value(memory) {
+    /// Writes the state of a dialect.
+    pub(crate) fn from_state<S: Serialize>(state: &S) -> Self {
+        match serde_json::to_value(state) {
             Ok(Value::Object(map)) => map.into(),
             _ => Self::new(),
         }
@@ -72,7 +73,7 @@ pub fn compute_digest(value: &Value) -> String {
     format!("{hash:016x}")
 }
 
-/// Reads a field of a memory. A value of another form counts as absent, so that the other fields are still read.
+/// Reads a field of a state. A value of another form counts as absent, so that the other fields are still read.
 pub fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_memory_is_read_as_it_was_written() {
+    fn a_state_is_read_as_it_was_written() {
         let id = ObjectRef {
             api_version: "v1".into(),
             kind: "ConfigMap".into(),
@@ -118,9 +119,9 @@ mod tests {
         assert_eq!(row.read_scheduler_state::<Example>(), Example::default());
         let written = Example { number: Some(1), names: vec!["a".into()] };
         row.write_scheduler_state(&written);
-        assert_eq!(serde_json::to_value(&row.memory).unwrap(), json!({"number": 1, "names": ["a"]}));
+        assert_eq!(serde_json::to_value(&row.scheduler_state).unwrap(), json!({"number": 1, "names": ["a"]}));
         assert_eq!(row.read_scheduler_state::<Example>(), written);
-        row.memory.insert("number".into(), json!("one"));
+        row.scheduler_state.insert("number".into(), json!("one"));
         assert_eq!(row.read_scheduler_state::<Example>(), Example { number: None, ..written });
     }
 }

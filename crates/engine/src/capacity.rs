@@ -34,7 +34,7 @@ pub struct PlannedUsage {
 pub type RequestedAmounts<'s> = BTreeMap<(&'s str, String), i128>;
 
 /// Returns the resources that a plan requests, by cluster. Both plans have the replicas that manifests have
-/// ([`Engine::count_replicas`](crate::Engine::count_replicas)).
+/// ([`Engine::fill_in_replicas`](crate::Engine::fill_in_replicas)).
 pub fn compute_usage(
     templates: &TemplateIndex<'_>,
     clusters: &[Cluster],

@@ -208,10 +208,10 @@ impl RowVersions<'_> {
     }
 
     /// The rows with the replicas that each cluster has.
-    fn count_replicas(&self) -> [Option<Placement>; 2] {
+    fn fill_in_replicas(&self) -> [Option<Placement>; 2] {
         let [old, new] = self.rows;
         let [had, has] = &self.replicas;
-        [old.map(|row| had.count_row(row)), new.map(|row| has.count_row(row))]
+        [old.map(|row| had.fill_in_row(row)), new.map(|row| has.fill_in_row(row))]
     }
 }
 
@@ -228,7 +228,7 @@ impl RowChange {
     fn new(versions: &RowVersions<'_>) -> Self {
         let clusters = versions.rows.into_iter().flatten().map(|row| row.clusters.len()).sum::<usize>();
         work::charge_steps(STEPS_PER_CLUSTER * clusters as u64);
-        let [old, new] = versions.count_replicas();
+        let [old, new] = versions.fill_in_replicas();
         let (old, new) = (old.as_ref(), new.as_ref());
         Self {
             was_placed: count_placed(old),

@@ -5,7 +5,7 @@ use serde_json::Value;
 use federate_dialect::Dialects;
 use federate_dialect::import::{ImportOutcome, Importer, ObjectImportOptions};
 use federate_kubernetes::{Finding, Object, ObjectRef, Origin, Severity};
-use federate_repo::SourceFile;
+use federate_repo::RepoFile;
 use federate_yaml::edit;
 
 mod defaults;
@@ -58,7 +58,7 @@ pub fn find_importer(dialects: Dialects, dialect: &str) -> Result<Importer, Vec<
 
 /// Imports all objects of some files.
 pub fn import_files(
-    files: &[SourceFile],
+    files: &[RepoFile],
     importer: &Importer,
     options: &ObjectImportOptions,
 ) -> FileImportResult {
@@ -88,14 +88,14 @@ pub fn import_files(
     result
 }
 
-fn no_objects(file: &SourceFile) -> Finding {
+fn no_objects(file: &RepoFile) -> Finding {
     let message = "there is no Kubernetes object in this file: no document has both apiVersion and kind";
     Finding::in_file(Severity::Error, "no-objects", &file.path, None, message)
         .with_help("pass files that `kubectl get -o yaml` printed")
 }
 
 /// Returns the file's text with its objects edited in place.
-fn edit_file(file: &SourceFile, objects: &[ImportedObject], findings: &mut Vec<Finding>) -> Vec<u8> {
+fn edit_file(file: &RepoFile, objects: &[ImportedObject], findings: &mut Vec<Finding>) -> Vec<u8> {
     let edits: Vec<edit::ValueEdit> = objects.iter().flat_map(file_edits).collect();
     match edit::apply_edits(&file.bytes, &edits) {
         Ok(edited) => {
@@ -125,7 +125,7 @@ fn file_edits(source: &ImportedObject) -> Vec<edit::ValueEdit> {
         .collect()
 }
 
-fn warn_rewritten(file: &SourceFile, objects: &[ImportedObject], document: u32) -> Option<Finding> {
+fn warn_rewritten(file: &RepoFile, objects: &[ImportedObject], document: u32) -> Option<Finding> {
     let source = objects.iter().find(|source| source.origin.document == document)?;
     let message = "this document was rewritten without its comments: its style (aliases, tags, …) does not allow \
                    edits in place";

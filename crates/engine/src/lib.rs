@@ -46,7 +46,7 @@ pub mod work_limit;
 
 pub use decisions::DecisionCache;
 pub use inventory_draft::{DraftedInventory, draft_inventory};
-pub use manifest::{Manifest, Rendering, UnsentObject, write_variants};
+pub use manifest::{Manifest, Rendering, UnsentObject, WrittenManifests, write_variants};
 pub use plan::PlanResult;
 pub use template_index::TemplateIndex;
 pub use work_limit::{StepAllowance, TOO_MUCH_WORK, TooMuchWork, WorkLimit, map_charged};

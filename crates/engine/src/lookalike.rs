@@ -30,9 +30,9 @@ pub(super) fn find_lookalike(dialects: Dialects, object: &Object) -> Option<Find
         return (known.find_scope(kind).is_none()).then(|| unknown_kind(known, object, &groups));
     }
     let names: Vec<&str> = groups.iter().map(|known| known.group).collect();
-    let mut former = dialects.iter().flat_map(|dialect| dialect.kinds().former_groups());
-    let former = former.find(|former| former.group == group).map(|former| former.now);
-    let near = former.or_else(|| find_nearest(group, &names)).or_else(|| same_service(group, kind, &groups));
+    let mut renamed = dialects.iter().flat_map(|dialect| dialect.kinds().renamed_groups());
+    let now = renamed.find(|renamed| renamed.group == group).map(|renamed| renamed.now);
+    let near = now.or_else(|| find_nearest(group, &names)).or_else(|| same_service(group, kind, &groups));
     match near.and_then(|near| groups.iter().find(|known| known.group == near)) {
         Some(known) if known.find_scope(kind).is_some() || dialects.is_own_domain(group) => {
             Some(unknown_group(known, object))

@@ -66,6 +66,17 @@ pub struct UnsentObject {
     pub failed: bool,
 }
 
+/// The manifests of one object as text.
+#[derive(Clone, Debug, Default)]
+pub struct WrittenManifests {
+    /// What is sent.
+    pub manifests: Vec<Manifest>,
+    /// What clusters do not receive now.
+    pub not_sent: Vec<UnsentObject>,
+    /// Why something cannot be rendered.
+    pub findings: Vec<Finding>,
+}
+
 impl Rendering {
     /// Returns the manifests that the clusters have after this rendering: the rendered ones and, for objects
     /// that are held back, the retained earlier ones, because control planes leave these unchanged. `earlier`
@@ -114,7 +125,7 @@ impl Engine<'_> {
         let LimitedResults { results: parts, stopped_at } = limit.run_items(
             &plan.placements,
             |_, placement| {
-                let variants = self.render_variants(placement);
+                let variants = self.render_placement(placement);
                 work::charge_steps(variants_cost(&variants));
                 let mut written = write_variants(&placement.object, variants, self.lists, self.values);
                 let encrypted = find_encrypted(self.repo, &placement.object);
@@ -137,8 +148,9 @@ impl Engine<'_> {
         all
     }
 
-    /// What each cluster of a placement receives.
-    pub fn render_variants(&self, placement: &Placement) -> Vec<ManifestVariant> {
+    /// What each cluster of a placement receives: what its control plane renders, with the rules that hold for all control planes
+    /// (autoscaled replicas, encrypted objects).
+    pub fn render_placement(&self, placement: &Placement) -> Vec<ManifestVariant> {
         let mut variants = self
             .find_planner(&placement.dialect)
             .map(|planner| planner.render_manifests(placement))
@@ -196,7 +208,7 @@ impl Engine<'_> {
 
     /// Returns what each cluster receives of one object of the plan, as values instead of text.
     pub fn object_variants(&self, plan: &Plan, object: &ObjectRef) -> Vec<ManifestVariant> {
-        plan.find_placement(object).map(|placement| self.render_variants(placement)).unwrap_or_default()
+        plan.find_placement(object).map(|row| self.render_placement(row)).unwrap_or_default()
     }
 }
 
@@ -206,14 +218,14 @@ fn applied_body(mut body: Value) -> Arc<Value> {
     body.into()
 }
 
-/// Writes manifests as text; `values` says whether their values are kept.
+/// Writes the manifests of an object as text; `values` says whether their values are kept.
 pub fn write_variants(
     object: &ObjectRef,
     variants: Vec<ManifestVariant>,
     lists: &SharedLists,
     values: bool,
-) -> Rendering {
-    let mut all = Rendering::default();
+) -> WrittenManifests {
+    let mut all = WrittenManifests::default();
     for variant in variants {
         let clusters = lists.share_names(&variant.clusters);
         match variant.rendered {

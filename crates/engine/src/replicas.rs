@@ -43,11 +43,12 @@ impl ObjectReplicas {
     }
 
     /// A row with the replicas that each cluster has.
-    pub fn count_row(&self, row: &Placement) -> Placement {
-        Placement { clusters: self.count_clusters(&row.clusters), ..row.clone() }
+    pub fn fill_in_row(&self, row: &Placement) -> Placement {
+        Placement { clusters: self.fill_in_clusters(&row.clusters), ..row.clone() }
     }
 
-    fn count_clusters(&self, clusters: &PlacedClusters) -> PlacedClusters {
+    /// The clusters of a row with the replicas that each has; the same list if it has them already.
+    fn fill_in_clusters(&self, clusters: &PlacedClusters) -> PlacedClusters {
         if clusters.iter().all(|placed| self.replicas_in(placed) == placed.replicas) {
             return clusters.clone();
         }
@@ -96,15 +97,15 @@ pub fn is_workload(object: &ObjectRef) -> bool {
 
 impl Engine<'_> {
     /// Returns a plan whose rows have the replicas of their manifests. Rows of objects without replicas stay as they are.
-    /// The result is for reports: as the memory of a scheduler it would change its decisions.
+    /// The result is for reports: as the previous plan it would change its decisions.
     ///
     /// # Errors
     ///
     /// If that takes more work than a part of a run may.
-    pub fn count_replicas(&self, plan: &Plan) -> Result<Plan, TooMuchWork> {
+    pub fn fill_in_replicas(&self, plan: &Plan) -> Result<Plan, TooMuchWork> {
         let counter = ReplicaCounter::new(self);
-        let count = || map_charged(&plan.placements, |row| counter.count_row(row));
-        let counted = self.limit.run_part("counting the replicas of manifests", count)?;
+        let fill_in = || map_charged(&plan.placements, |row| counter.fill_in_row(row));
+        let counted = self.limit.run_part("counting the replicas of manifests", fill_in)?;
         let mut plan = plan.clone();
         for (row, clusters) in plan.placements.iter_mut().zip(counted) {
             row.clusters = clusters;
@@ -126,7 +127,7 @@ impl Engine<'_> {
     }
 }
 
-/// Counts the replicas of rows.
+/// Finds out the replicas of rows.
 struct ReplicaCounter<'e, 'a> {
     engine: &'e Engine<'a>,
     /// Whether an override can concern replicas.
@@ -145,16 +146,16 @@ impl<'e, 'a> ReplicaCounter<'e, 'a> {
     }
 
     /// The clusters of a row with their replicas.
-    fn count_row(&self, row: &Placement) -> PlacedClusters {
+    fn fill_in_row(&self, row: &Placement) -> PlacedClusters {
         let replicas = self.object_replicas(row);
         let Some(stated) = replicas.stated.filter(|_| replicas.own.is_empty()) else {
-            return replicas.count_clusters(&row.clusters);
+            return replicas.fill_in_clusters(&row.clusters);
         };
         // Rows that share a list still do.
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         let [_, counted] = counted
             .entry((row.clusters.list_address(), stated))
-            .or_insert_with(|| [row.clusters.clone(), replicas.count_clusters(&row.clusters)]);
+            .or_insert_with(|| [row.clusters.clone(), replicas.fill_in_clusters(&row.clusters)]);
         counted.clone()
     }
 
@@ -187,7 +188,7 @@ impl<'e, 'a> ReplicaCounter<'e, 'a> {
             return own;
         }
         work::charge_steps(STEPS_PER_CLUSTER * row.clusters.len() as u64);
-        for variant in self.engine.render_variants(row) {
+        for variant in self.engine.render_placement(row) {
             let Ok(rendered) = variant.rendered else { continue };
             let object = Object::with_identity(row.object.clone(), rendered.body, "");
             let Some(replicas) = self.engine.stated_replicas(&row.dialect, &object) else { continue };

@@ -218,13 +218,13 @@ fn read_placements(
 ) -> Result<Plan, Error> {
     let mut plan = Plan::default();
     for dialect in dialects.iter() {
-        let memory = dialect.hub().read_hub_plan(objects);
-        let memory = memory.map_err(|why| Error::Unreadable { control_plane: dialect.name(), why })?;
-        if !memory.placements.is_empty() {
-            control_planes.entry(dialect.name()).or_default().placements = memory.placements.len();
+        let recorded = dialect.hub().read_hub_plan(objects);
+        let recorded = recorded.map_err(|why| Error::Unreadable { control_plane: dialect.name(), why })?;
+        if !recorded.placements.is_empty() {
+            control_planes.entry(dialect.name()).or_default().placements = recorded.placements.len();
         }
-        plan.placements.extend(memory.placements);
-        plan.shared.extend(memory.shared);
+        plan.placements.extend(recorded.placements);
+        plan.shared.extend(recorded.shared);
     }
     plan.placements.sort_by(|a, b| a.object.cmp(&b.object));
     Ok(plan)

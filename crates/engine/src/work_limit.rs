@@ -22,7 +22,7 @@ const BASE_STEPS: u64 = 60_000_000;
 const STEPS_PER_BYTE: u64 = 100;
 /// The items of a batch.
 const BATCH_ITEMS: usize = 32;
-/// The steps of a cluster of a placement, of a value in the memory of a scheduler, and of a change by an override rule.
+/// The steps of a cluster of a placement, of a value in a scheduler state, and of a change by an override rule.
 const STEPS_PER_CLUSTER: u64 = 20;
 const STEPS_PER_VALUE: u64 = 54;
 const STEPS_PER_CHANGE: u64 = 500;
@@ -156,8 +156,8 @@ pub fn map_charged<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync)
 /// The steps of a decision.
 pub fn decision_cost(decided: &DialectDecisions) -> u64 {
     let rows = decided.placements.iter().map(|row| {
-        let memory: u64 = row.memory.values().map(work::count_values).sum();
-        STEPS_PER_CLUSTER * row.clusters.len() as u64 + STEPS_PER_VALUE * memory
+        let values: u64 = row.scheduler_state.values().map(work::count_values).sum();
+        STEPS_PER_CLUSTER * row.clusters.len() as u64 + STEPS_PER_VALUE * values
     });
     let findings = decided.findings.iter().map(|finding| finding.message.len() as u64);
     rows.sum::<u64>() + findings.sum::<u64>()

@@ -1,16 +1,16 @@
 //! The decision about one template: its policy, whether it is scheduled (again), its clusters, and the
-//! memory that the next run needs.
+//! state that the next run needs.
 
 use std::sync::Arc;
 
 use super::interpreter::InterpreterFailure;
-use super::memory::{SchedulerMemory, is_scheduled};
 use super::policies::{self, Claim, PolicyMatch, PolicyVersion, PropagationPolicy, propagates_everywhere};
 use super::schedule::{
     self, DivisionStrategy, LastScheduling, Scheduled, Scheduler, SchedulingFailure, SchedulingReason,
     SchedulingSubject, SchedulingTrace,
 };
 use super::selector::ImplicitPriority;
+use super::state::{KarmadaState, is_scheduled};
 use super::unclaimed_objects::keep_unclaimed;
 use super::version::DeletingClusters;
 use super::workload::Workload;
@@ -305,7 +305,7 @@ pub(super) struct SchedulingDecision<'d, 'a> {
     /// the scheduler acts.
     applies: bool,
     previous: Option<&'d Placement>,
-    memory: SchedulerMemory,
+    state: KarmadaState,
     pub(super) workload: Workload,
     /// API version and kind, for messages.
     kind: String,
@@ -330,9 +330,10 @@ impl<'d, 'a> SchedulingDecision<'d, 'a> {
     ) -> Result<Self, InterpreterFailure> {
         // A row that only others need has not been scheduled.
         let previous = previous.filter(|row| row.required_by.is_empty() || is_scheduled(row));
-        let memory = previous.map(|p| SchedulerMemory::from_memory(&p.memory)).unwrap_or_default();
+        let state =
+            previous.map(|p| KarmadaState::from_scheduler_state(&p.scheduler_state)).unwrap_or_default();
         let held: Vec<&Placed> =
-            previous.iter().flat_map(|p| &p.clusters).filter(|p| memory.has_chosen(&p.name)).collect();
+            previous.iter().flat_map(|p| &p.clusters).filter(|p| state.has_chosen(&p.name)).collect();
         let seen = plane.as_scripts_see(template, Some(&claim.policy().object.id));
         let mut workload = plane.interpreter.interpret_workload(&seen)?;
         let applies = match claim {
@@ -340,10 +341,10 @@ impl<'d, 'a> SchedulingDecision<'d, 'a> {
             Claim::Applied(PolicyMatch { policy, .. }) => {
                 let claimed = previous.and_then(|row| row.policy.as_ref()) == Some(&policy.object.id);
                 !(policy.is_lazy() && claimed)
-                    || memory.template_digest.as_deref().is_some_and(|last| last != template_digest(template))
+                    || state.template_digest.as_deref().is_some_and(|last| last != template_digest(template))
             }
         };
-        let applied = memory.applied_placement.as_deref().filter(|_| !applies);
+        let applied = state.applied_placement.as_deref().filter(|_| !applies);
         let policy = PolicyVersion::as_applied(claim.policy(), applied, &plane.behaviour);
         if matches!(claim, Claim::Outlived(_)) {
             let replicas = held.iter().map(|placed| placed.replicas.unwrap_or(0));
@@ -373,16 +374,16 @@ impl<'d, 'a> SchedulingDecision<'d, 'a> {
             held: present,
             lost_cluster: leaves && !departed.is_empty(),
             departed: if leaves { Vec::new() } else { departed },
-            order: memory.order.iter().filter_map(|name| schedule::index_of(plane.clusters, name)).collect(),
-            evicting: memory
+            order: state.order.iter().filter_map(|name| schedule::index_of(plane.clusters, name)).collect(),
+            evicting: state
                 .evicting
                 .iter()
                 .filter_map(|name| schedule::index_of(plane.clusters, name))
                 .collect(),
             fresh: previous.is_some()
-                && (memory.reschedule || plane.rebalancers.is_requested(&template.id, &memory.rebalanced)),
+                && (state.reschedule || plane.rebalancers.is_requested(&template.id, &state.rebalanced)),
             previous,
-            memory,
+            state,
         })
     }
 
@@ -397,7 +398,7 @@ impl<'d, 'a> SchedulingDecision<'d, 'a> {
             departed: &self.departed,
             order: &self.order,
             evicting: &self.evicting,
-            affinity: self.memory.affinity.as_deref(),
+            affinity: self.state.affinity.as_deref(),
             fresh: self.fresh,
             descending: ties_descend(self.template),
         }
@@ -415,7 +416,7 @@ impl<'d, 'a> SchedulingDecision<'d, 'a> {
     ) -> (Placement, ClusterDependency) {
         let mut depends = ClusterDependency::Placed;
         let mut row = Placement::new(NAME, self.template.id.clone(), Some(self.policy.object.id.clone()));
-        let mut memory = self.claimed_memory();
+        let mut state = self.claimed_state();
         trace.add_steps(|| self.kept_claim());
         row.clusters = self.carried_over();
         let other = self
@@ -429,7 +430,7 @@ impl<'d, 'a> SchedulingDecision<'d, 'a> {
                 "the policy asks for the scheduler `{other}`; that of Karmada is `{DEFAULT_SCHEDULER}`"
             );
             row.unschedulable = Some(Unschedulable { reason: "OtherScheduler".to_owned(), message });
-        } else if self.memory.suspended {
+        } else if self.state.suspended {
             trace.add_step(|| "not scheduled: the scheduling of its binding is suspended".to_owned());
             row.unschedulable = self.previous.and_then(|p| p.unschedulable.clone());
         } else if let Some(why) = self.find_trigger() {
@@ -443,16 +444,16 @@ impl<'d, 'a> SchedulingDecision<'d, 'a> {
                 eligibility,
                 trace,
             ) {
-                Ok(scheduled) => self.record_success(&mut row, &mut memory, scheduled),
-                Err(failure) => self.record_failure(&mut row, &mut memory, &failure),
+                Ok(scheduled) => self.record_success(&mut row, &mut state, scheduled),
+                Err(failure) => self.record_failure(&mut row, &mut state, &failure),
             }
         } else {
             trace.add_step(|| "not scheduled again: nothing has changed that requires it, so the previous placement is kept".to_owned());
             // The result of the last scheduling still applies.
             row.unschedulable = self.previous.and_then(|p| p.unschedulable.clone());
         }
-        row.withdrawn = self.left_over(&row.clusters, &memory);
-        row.memory = self.policy.write_memory(memory);
+        row.withdrawn = self.left_over(&row.clusters, &state);
+        row.scheduler_state = self.policy.write_state(state);
         row.suspended = match self.previous.filter(|_| !self.applies) {
             Some(previous) => previous
                 .suspended
@@ -465,21 +466,21 @@ impl<'d, 'a> SchedulingDecision<'d, 'a> {
         (row, depends)
     }
 
-    /// The memory, with the claim as it is now.
-    fn claimed_memory(&self) -> SchedulerMemory {
-        let mut memory = self.memory.clone();
-        memory.unclaimed_from = None;
-        memory.required_on.clear();
+    /// The state, with the claim as it is now.
+    fn claimed_state(&self) -> KarmadaState {
+        let mut state = self.state.clone();
+        state.unclaimed_from = None;
+        state.required_on.clear();
         if let Claim::Applied(found) = self.claim {
             let by_labels = found.implicit_priority == ImplicitPriority::Label;
-            memory.policy_digest = by_labels.then(|| found.policy.spec_digest().to_owned());
+            state.policy_digest = by_labels.then(|| found.policy.spec_digest().to_owned());
         }
         if !self.policy.is_lazy() {
-            memory.template_digest = None;
-        } else if self.applies || memory.template_digest.is_none() {
-            memory.template_digest = Some(template_digest(self.template));
+            state.template_digest = None;
+        } else if self.applies || state.template_digest.is_none() {
+            state.template_digest = Some(template_digest(self.template));
         }
-        memory
+        state
     }
 
     /// The step that says why the policy is not applied as it is.
@@ -503,13 +504,13 @@ impl<'d, 'a> SchedulingDecision<'d, 'a> {
     fn carried_over(&self) -> PlacedClusters {
         let Some(previous) = self.previous.map(|p| &p.clusters) else { return PlacedClusters::default() };
         let is_counted = self.workload.is_workload();
-        let all_stay = !self.lost_cluster && self.memory.required_on.is_empty();
+        let all_stay = !self.lost_cluster && self.state.required_on.is_empty();
         if all_stay && previous.iter().all(|placed| placed.replicas.is_some() == is_counted) {
             return previous.clone();
         }
         previous
             .iter()
-            .filter(|placed| self.memory.has_chosen(&placed.name))
+            .filter(|placed| self.state.has_chosen(&placed.name))
             .filter(|placed| {
                 !self.lost_cluster || schedule::index_of(self.plane.clusters, &placed.name).is_some()
             })
@@ -521,11 +522,11 @@ impl<'d, 'a> SchedulingDecision<'d, 'a> {
     }
 
     /// The clusters that the object has left, which keep their copy until the eviction is done.
-    fn left_over(&self, clusters: &PlacedClusters, memory: &SchedulerMemory) -> Vec<ClusterName> {
+    fn left_over(&self, clusters: &PlacedClusters, state: &KarmadaState) -> Vec<ClusterName> {
         let withdrawn = self.previous.iter().flat_map(|row| &row.withdrawn);
         withdrawn
             .filter(|name| {
-                memory.evicting.iter().any(|evicting| **evicting == ***name)
+                state.evicting.iter().any(|evicting| **evicting == ***name)
                     && schedule::index_of(self.plane.clusters, name).is_some()
                     && !clusters.contains_cluster(name)
             })
@@ -538,18 +539,18 @@ impl<'d, 'a> SchedulingDecision<'d, 'a> {
         let Some(previous) = self.previous else {
             return Some("no previous plan places it");
         };
-        let before = self.memory.applied_placement.as_ref();
+        let before = self.state.applied_placement.as_ref();
         let before = before.map(|value| {
             let readable =
-                defaults::read_placement(value, &self.plane.behaviour).filter(|_| !self.memory.unreadable);
+                defaults::read_placement(value, &self.plane.behaviour).filter(|_| !self.state.unreadable);
             // One that cannot be read counts as unchanged.
             readable.unwrap_or_else(|| self.policy.spec.placement.clone())
         });
-        let own = previous.clusters.iter().filter(|p| self.memory.has_chosen(&p.name));
+        let own = previous.clusters.iter().filter(|p| self.state.has_chosen(&p.name));
         let replicas: Vec<i64> = own.map(|p| p.replicas.unwrap_or(0)).collect();
         let applied = LastScheduling {
             placement: before.as_ref(),
-            affinity: self.memory.affinity.as_deref(),
+            affinity: self.state.affinity.as_deref(),
             replicas: &replicas,
             reschedule: self.fresh,
             on_deleting_cluster: self.lost_cluster
@@ -565,17 +566,17 @@ impl<'d, 'a> SchedulingDecision<'d, 'a> {
         )
     }
 
-    fn record_success(&self, row: &mut Placement, memory: &mut SchedulerMemory, scheduled: Scheduled) {
+    fn record_success(&self, row: &mut Placement, state: &mut KarmadaState, scheduled: Scheduled) {
         row.clusters = self.name_clusters(&scheduled.clusters);
-        memory.order = self.scheduler_order(&scheduled.order);
+        state.order = self.scheduler_order(&scheduled.order);
         // A policy without groups keeps the name of the group that was used last.
-        memory.affinity = scheduled.affinity.or(memory.affinity.take());
-        memory.reschedule = false;
+        state.affinity = scheduled.affinity.or(state.affinity.take());
+        state.reschedule = false;
         if let Some(names) = self.plane.rebalancers.find_names(&row.object) {
-            memory.rebalanced = names.iter().copied().map(str::to_owned).collect();
+            state.rebalanced = names.iter().copied().map(str::to_owned).collect();
         }
-        memory.applied_placement = Some(Arc::clone(self.policy.recorded_placement()));
-        memory.unreadable = false;
+        state.applied_placement = Some(Arc::clone(self.policy.recorded_placement()));
+        state.unreadable = false;
     }
 
     /// The clusters of a workload in the scheduler's order, if that is not the order of names.
@@ -600,11 +601,11 @@ impl<'d, 'a> SchedulingDecision<'d, 'a> {
         self.plane.lists.share_placed(&placed.collect())
     }
 
-    fn record_failure(&self, row: &mut Placement, memory: &mut SchedulerMemory, failure: &SchedulingFailure) {
+    fn record_failure(&self, row: &mut Placement, state: &mut KarmadaState, failure: &SchedulingFailure) {
         if failure.reason == SchedulingReason::NoClusterFit {
             row.clusters = PlacedClusters::default();
-            memory.applied_placement = Some(Arc::clone(self.policy.recorded_placement()));
-            memory.unreadable = false;
+            state.applied_placement = Some(Arc::clone(self.policy.recorded_placement()));
+            state.unreadable = false;
         }
         row.unschedulable = Some(Unschedulable {
             reason: failure.reason.name().to_owned(),

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::dependencies::{DependencyTarget, DependentObjectReference};
-use super::memory::{SchedulerMemory, is_scheduled};
+use super::state::{KarmadaState, is_scheduled};
 use super::{KarmadaPlanner, NAME, schedule};
 use federate_dialect::{
     DialectDecisions, Placed, Placement, PreviousPlan, UnplacedFollower, UnplacedFollowerReason,
@@ -79,9 +79,9 @@ pub(super) fn add_followers(
         if let Some(placement) = all.placements.get_mut(at) {
             merge_needed(plane, placement, needed, &names);
             if is_scheduled(placement) && !required_on.is_empty() {
-                let mut memory = SchedulerMemory::from_memory(&placement.memory);
-                memory.required_on = required_on;
-                placement.memory = memory.into_memory();
+                let mut state = KarmadaState::from_scheduler_state(&placement.scheduler_state);
+                state.required_on = required_on;
+                placement.scheduler_state = state.into_scheduler_state();
             }
         }
     }
@@ -252,14 +252,14 @@ fn keep_dependencies(
     for template in plane.templates {
         let id = &template.object.id;
         let Some(row) = previous.find_row(id).filter(|row| row.dialect == NAME) else { continue };
-        let memory = is_scheduled(row).then(|| SchedulerMemory::from_memory(&row.memory));
+        let state = is_scheduled(row).then(|| KarmadaState::from_scheduler_state(&row.scheduler_state));
         let all_stale = row.required_by.iter().all(|referrer| stale.contains_key(referrer));
         for (referrer, at) in row.required_by.iter().filter_map(|referrer| stale.get_key_value(referrer)) {
             let entry = needed.entry(id.clone()).or_default();
             entry.by.insert((*referrer).clone(), *at);
             let there = previous.find_row(referrer).map(|row| &row.clusters);
             let required = row.clusters.iter().map(|placed| &placed.name).filter(|name| {
-                memory.as_ref().is_none_or(|memory| !memory.has_chosen(name))
+                state.as_ref().is_none_or(|state| !state.has_chosen(name))
                     && (all_stale || there.is_none_or(|there| there.contains_cluster(name)))
             });
             entry.add_clusters(&encode_clusters(names, required));

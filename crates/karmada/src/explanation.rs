@@ -2,10 +2,10 @@
 //! replicas and the arithmetic of the division.
 
 use super::decision::SchedulingDecision;
-use super::memory::{SchedulerMemory, is_scheduled};
 use super::policies::{self, Claim, PolicyMatch, PropagationPolicy};
 use super::schedule::{DivisionStrategy, SchedulingTrace};
 use super::selector::ImplicitPriority;
+use super::state::{KarmadaState, is_scheduled};
 use super::{KarmadaPlanner, NAME, RELEASES, manifest};
 use federate_dialect::{ClusterVerdict, Explanation, Placement, PreviousPlan};
 use federate_kubernetes::Object;
@@ -92,7 +92,7 @@ fn without_policy(plane: &KarmadaPlanner<'_>, placement: &Placement) -> Explanat
     let referrers = placement.required_by.iter();
     let mut policy: Vec<String> =
         referrers.map(|by| format!("no policy selects it; {by} refers to it")).collect();
-    let unclaimed = SchedulerMemory::from_memory(&placement.memory).unclaimed_from;
+    let unclaimed = KarmadaState::from_scheduler_state(&placement.scheduler_state).unclaimed_from;
     if let Some(former) = unclaimed {
         policy.push(format!(
             "no policy selects it: {former} had placed it, and Karmada leaves it where it is without scheduling it again"
@@ -171,7 +171,7 @@ fn explain_clusters(
     placement: &Placement,
 ) -> Vec<ClusterVerdict> {
     let available = decision.build_scheduler().available_replicas(&decision.workload);
-    let affinity = SchedulerMemory::from_memory(&placement.memory).affinity;
+    let affinity = KarmadaState::from_scheduler_state(&placement.scheduler_state).affinity;
     let subject = decision.scheduling_subject();
     let policy = &*decision.policy;
     let strategy = DivisionStrategy::from_scheduling(policy.spec.placement.replica_scheduling.as_ref());

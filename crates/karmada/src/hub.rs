@@ -1,4 +1,4 @@
-//! Reads the memory of a Karmada control plane, its `ResourceBinding`s and `ClusterResourceBinding`s, as rows
+//! Reads the previous plan of a Karmada control plane, its `ResourceBinding`s and `ClusterResourceBinding`s, as rows
 //! of a plan, and its release.
 //!
 //! Facts: a binding names its template in its spec; its own name has no meaning. An annotation holds the
@@ -17,13 +17,13 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::memory::SchedulerMemory;
+use crate::state::KarmadaState;
 use crate::{NAME, RELEASES};
 
 /// The annotation with the placement that was scheduled last.
 pub(crate) const APPLIED_PLACEMENT: &str = "policy.karmada.io/applied-placement";
 
-/// The kinds that the memory is read from, and the inventory.
+/// The kinds that the previous plan is read from, and the inventory.
 pub(crate) const HUB_KINDS: [HubKinds; 3] = [
     HubKinds { group: "cluster.karmada.io", kinds: &["Cluster"] },
     HubKinds { group: "work.karmada.io", kinds: &["ResourceBinding", "ClusterResourceBinding"] },
@@ -98,7 +98,7 @@ struct Status {
 
 /// The bindings of a control plane as rows of a plan, sorted by object. Bindings that are being deleted, and those
 /// that exist only because other bindings refer to them, are left out.
-pub fn memory_of(objects: &[Object]) -> Result<Vec<Placement>, UnreadableObject> {
+pub fn read_placements(objects: &[Object]) -> Result<Vec<Placement>, UnreadableObject> {
     let mut rows = Vec::new();
     for binding in filter_bindings(objects).filter(|binding| !binding.is_deleting()) {
         let spec: Spec =
@@ -120,8 +120,8 @@ fn filter_bindings(objects: &[Object]) -> impl Iterator<Item = &Object> {
     })
 }
 
-/// The bindings that [`memory_of`] leaves out, each with the reason.
-pub fn without_memory(objects: &[Object]) -> Vec<(&ObjectRef, &'static str)> {
+/// The bindings that [`read_placements`] leaves out, each with the reason.
+pub fn find_left_out(objects: &[Object]) -> Vec<(&ObjectRef, &'static str)> {
     let mut left_out = Vec::new();
     for binding in filter_bindings(objects) {
         if binding.is_deleting() {
@@ -167,7 +167,7 @@ fn row_from_binding(binding: &Object, spec: Spec, status: &Status) -> Placement 
         None => false,
     };
     let requested = spec.reschedule_triggered_at.zip(status.last_scheduled_time);
-    let memory = SchedulerMemory {
+    let state = KarmadaState {
         affinity: Some(status.affinity.clone()).filter(|name| !name.is_empty()),
         rebalanced: Vec::new(),
         applied_placement: read.and_then(|read| read.ok().or(spec.placement)).map(Arc::new),
@@ -175,9 +175,9 @@ fn row_from_binding(binding: &Object, spec: Spec, status: &Status) -> Placement 
         suspended: spec.suspension.is_some_and(|suspension| suspension.scheduling == Some(true)),
         reschedule: requested.is_some_and(|(requested, last)| requested > last),
         evicting: spec.graceful_eviction_tasks.into_iter().map(|task| task.from_cluster).collect(),
-        ..SchedulerMemory::default()
+        ..KarmadaState::default()
     };
-    row.memory = memory.into_memory();
+    row.scheduler_state = state.into_scheduler_state();
     row
 }
 

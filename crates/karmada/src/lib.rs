@@ -51,7 +51,6 @@ pub mod interpreter;
 mod kinds;
 mod manifest;
 pub mod member;
-mod memory;
 mod overrides;
 mod policies;
 mod pruning;
@@ -63,6 +62,7 @@ mod schedule;
 mod selector;
 mod server_defaults;
 mod starter;
+mod state;
 mod thirdparty;
 mod unclaimed_objects;
 mod validation;
@@ -79,7 +79,7 @@ use schedule::Estimator;
 use unclaimed_objects::Unclaimed;
 use version::{FEATURE_GATES, KarmadaBehaviour};
 
-pub use memory::SchedulerMemory;
+pub use state::KarmadaState;
 pub use version::RELEASES;
 
 const NAME: &str = "karmada";
@@ -162,11 +162,11 @@ impl HubReader for Karmada {
     }
 
     fn read_hub_plan(&self, hub: &[Object]) -> Result<Plan, UnreadableObject> {
-        Ok(Plan { placements: hub::memory_of(hub)?, ..Plan::default() })
+        Ok(Plan { placements: hub::read_placements(hub)?, ..Plan::default() })
     }
 
     fn unread_hub_objects<'a>(&self, hub: &'a [Object]) -> Vec<(&'a ObjectRef, &'static str)> {
-        hub::without_memory(hub)
+        hub::find_left_out(hub)
     }
 
     fn compute_capacity(&self, object: &Object, nodes: &[Object], pods: &[Object]) -> Option<Capacity> {
@@ -404,7 +404,7 @@ impl PolicyPlanner for KarmadaPlanner<'_> {
             return quota.group_manifests(placement);
         }
         match self.find_template(&placement.object) {
-            Some(template) => manifest::render_variants(self, placement, template),
+            Some(template) => manifest::render_template(self, placement, template),
             None => Vec::new(),
         }
     }

@@ -12,9 +12,9 @@ use super::api::PropagationSpec;
 use super::decision::ties_descend;
 use super::groups::{ClusterGroup, RuleIds};
 use super::interpreter::InterpreterFailure;
-use super::memory::{SchedulerMemory, is_scheduled};
 use super::overrides::{CompiledOverridePolicy, OverrideRuleFailure};
 use super::revision::{self, ReplicaRevision};
+use super::state::{KarmadaState, is_scheduled};
 use super::version::{CompletionDivision, ConflictResolution, RevisedObjects};
 use super::{KarmadaPlanner, defaults, pruning, schedule, server_defaults};
 use federate_dialect::{
@@ -28,7 +28,7 @@ use federate_repo::Template;
 pub(super) const EVICTING: &str = "Evicting";
 
 /// The variants of a placement.
-pub(super) fn render_variants(
+pub(super) fn render_template(
     plane: &KarmadaPlanner<'_>,
     placement: &Placement,
     template: &Template,
@@ -94,7 +94,7 @@ fn divides_replicas(plane: &KarmadaPlanner<'_>, placement: &Placement) -> bool {
         schedule::DivisionStrategy::from_scheduling(policy.spec.placement.replica_scheduling.as_ref())
     } else {
         // The placement that was applied last counts.
-        let applied = SchedulerMemory::from_memory(&placement.memory).applied_placement;
+        let applied = KarmadaState::from_scheduler_state(&placement.scheduler_state).applied_placement;
         let applied = applied.and_then(|applied| defaults::read_placement(&applied, &plane.behaviour));
         schedule::DivisionStrategy::from_scheduling(
             applied.and_then(|applied| applied.replica_scheduling).as_ref(),
@@ -116,7 +116,7 @@ fn required_replicas(
     if !workload.is_some_and(|workload| workload.is_workload()) {
         return BTreeMap::new();
     }
-    SchedulerMemory::from_memory(&placement.memory).required_on
+    KarmadaState::from_scheduler_state(&placement.scheduler_state).required_on
 }
 
 /// The completions of a Job for each cluster of the placement, where they are divided.

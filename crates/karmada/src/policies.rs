@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use serde_json::Value;
 
 use super::api::PropagationSpec;
-use super::memory::{POLICY_DIGEST, SchedulerMemory};
 use super::schedule::PolicyEligibility;
 use super::selector::{ImplicitPriority, SelectorIndex};
+use super::state::{KarmadaState, POLICY_DIGEST};
 use super::version::{HeldApi, KarmadaBehaviour};
 use super::{NAME, defaults};
 use federate_dialect::{Placement, SchedulerState, scheduler_state};
@@ -28,13 +28,13 @@ pub(super) struct PropagationPolicy<'a> {
     held_api: HeldApi,
     eligibility: OnceLock<PolicyEligibility>,
     applied: OnceLock<Arc<Value>>,
-    written: LastMemory,
+    written: LastState,
     digest: OnceLock<String>,
     earlier: EarlierPolicies<'a>,
 }
 
-/// The memory that was written last, with its written form.
-type LastMemory = Mutex<Option<(SchedulerMemory, SchedulerState)>>;
+/// The state that was written last, with its written form.
+type LastState = Mutex<Option<(KarmadaState, SchedulerState)>>;
 
 /// A policy with placements that it had earlier, by their JSON.
 type EarlierPolicies<'a> = Mutex<BTreeMap<String, Arc<PropagationPolicy<'a>>>>;
@@ -102,14 +102,14 @@ impl<'a> PropagationPolicy<'a> {
         })
     }
 
-    /// Writes the memory of a row that it places. Most rows of a policy remember the same, and share it.
-    pub(super) fn write_memory(&self, memory: SchedulerMemory) -> SchedulerState {
+    /// Writes the scheduler state of a row that it places. Most rows of a policy remember the same, and share it.
+    pub(super) fn write_state(&self, state: KarmadaState) -> SchedulerState {
         let mut last = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
-            Some((known, written)) if *known == memory => written.clone(),
+            Some((known, written)) if *known == state => written.clone(),
             _ => {
-                let written = memory.clone().into_memory();
-                *last = Some((memory, written.clone()));
+                let written = state.clone().into_scheduler_state();
+                *last = Some((state, written.clone()));
                 written
             }
         }
@@ -263,7 +263,7 @@ impl<'a> PropagationPolicies<'a> {
         {
             return Some(Claim::Applied(*found));
         }
-        let digest = previous.and_then(|row| row.memory.get(POLICY_DIGEST)?.as_str());
+        let digest = previous.and_then(|row| row.scheduler_state.get(POLICY_DIGEST)?.as_str());
         if digest == Some(claimant.spec_digest()) {
             return Some(Claim::Outlived(claimant));
         }

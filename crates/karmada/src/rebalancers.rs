@@ -1,6 +1,6 @@
 //! `WorkloadRebalancer`: a request to schedule some workloads again from scratch, once.
 //!
-//! When the object's memory names a rebalancer (`rebalanced`), the rebalancer has acted on it. So a
+//! When the object's scheduler state names a rebalancer (`rebalanced`), the rebalancer has acted on it. So a
 //! rebalancer that stays in git does not move replicas in every run.
 
 use std::collections::BTreeMap;

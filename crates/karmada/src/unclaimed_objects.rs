@@ -9,7 +9,7 @@ use federate_kubernetes::{Finding, Object, ObjectRef, finding};
 use federate_repo::Repo;
 use serde_json::Value;
 
-use super::memory::SchedulerMemory;
+use super::state::KarmadaState;
 use super::{KarmadaPlanner, NAME, schedule};
 
 /// The setting in `federate.yaml`.
@@ -46,25 +46,25 @@ pub(super) fn keep_unclaimed(
     previous: Option<&Placement>,
 ) -> Option<DialectDecisions> {
     let previous = previous.filter(|row| row.dialect == NAME && plane.unclaimed == Unclaimed::Keep)?;
-    let mut memory = SchedulerMemory::from_memory(&previous.memory);
-    let policy = previous.policy.clone().or(memory.unclaimed_from.take())?;
+    let mut state = KarmadaState::from_scheduler_state(&previous.scheduler_state);
+    let policy = previous.policy.clone().or(state.unclaimed_from.take())?;
     // What has an error keeps its objects.
     if policy.kind == "FederatedResourceQuota" || plane.refused.contains(&policy) {
         return None;
     }
-    let held = previous.clusters.iter().filter(|placed| is_own_cluster(plane, &memory, &placed.name));
+    let held = previous.clusters.iter().filter(|placed| is_own_cluster(plane, &state, &placed.name));
     let clusters: Vec<_> = held.cloned().collect();
     if clusters.is_empty() {
         return None;
     }
     let mut row = Placement::new(NAME, template.id.clone(), None);
     row.suspended.clone_from(&previous.suspended);
-    row.suspended.retain(|name| is_own_cluster(plane, &memory, name));
+    row.suspended.retain(|name| is_own_cluster(plane, &state, name));
     row.clusters = clusters.into();
     row.implicit = true;
-    memory.required_on.clear();
-    memory.unclaimed_from = Some(policy.clone());
-    row.memory = memory.into_memory();
+    state.required_on.clear();
+    state.unclaimed_from = Some(policy.clone());
+    row.scheduler_state = state.into_scheduler_state();
     let finding = unclaimed_finding(plane, template, &policy, &row);
     Some(DialectDecisions {
         placements: vec![row],
@@ -75,8 +75,8 @@ pub(super) fn keep_unclaimed(
 }
 
 /// Whether an object was scheduled to a cluster of the inventory, and not only required there.
-fn is_own_cluster(plane: &KarmadaPlanner<'_>, memory: &SchedulerMemory, name: &str) -> bool {
-    memory.has_chosen(name) && schedule::index_of(plane.clusters, name).is_some()
+fn is_own_cluster(plane: &KarmadaPlanner<'_>, state: &KarmadaState, name: &str) -> bool {
+    state.has_chosen(name) && schedule::index_of(plane.clusters, name).is_some()
 }
 
 /// The finding about an object that stays although no policy claims it.

@@ -1,4 +1,4 @@
-//! The decision about one template: its policy, whether it is scheduled again, its clusters, and its memory.
+//! The decision about one template: its policy, whether it is scheduled again, its clusters, and its scheduler state.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(super) struct TemplateDecider<'d, 'a> {
     pub(super) template: &'d Object,
     config: &'d TypeConfig,
     /// What the row of the previous plan remembers.
-    memory: KubeAdmiralState,
+    scheduler_state: KubeAdmiralState,
     remembered: Option<(SchedulingTriggers, Arc<TriggerClusters>)>,
     migration: MigrationConfiguration,
     /// The text of the migration, where the template asks for one.
@@ -95,21 +95,21 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
         previous: &'d PreviousPlan,
     ) -> Self {
         let row = previous.find_row(&template.id);
-        let mut memory = row.map(KubeAdmiralState::from_row).unwrap_or_default();
+        let mut scheduler_state = row.map(KubeAdmiralState::from_row).unwrap_or_default();
         let last = row
-            .map(|row| memory.scheduled.clone().unwrap_or_else(|| row.clusters.clone()))
+            .map(|row| scheduler_state.scheduled.clone().unwrap_or_else(|| row.clusters.clone()))
             .unwrap_or_default();
         let estimates = plane
             .auto_migration(template)
             .zip(plane.now)
             .and_then(|(policy, now)| migration::observe_estimates(plane.live, template, &last, policy, now));
         if let Some(estimates) = &estimates {
-            migration::remember_estimates(&mut memory, estimates);
+            migration::write_estimates(&mut scheduler_state, estimates);
         }
         let divisible = config.replicas_of(&template.body).is_some();
         let (applied, unclear_migration) = match MigrationConfiguration::from_template(template, divisible) {
             Ok(migration) => (migration.map(|migration| migration.to_text()), None),
-            Err(why) => (migration::applied_migration(&memory).map(str::to_owned), Some(why)),
+            Err(why) => (migration::applied_migration(&scheduler_state).map(str::to_owned), Some(why)),
         };
         let migration = applied.as_deref().map(MigrationConfiguration::from_text).unwrap_or_default();
         Self {
@@ -117,11 +117,11 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
             template,
             config,
             remembered: SchedulingTriggers::with_clusters(
-                memory.trigger.as_ref(),
+                scheduler_state.trigger.as_ref(),
                 previous,
                 &plane.remembered,
             ),
-            memory,
+            scheduler_state,
             migration,
             applied,
             unclear_migration,
@@ -141,15 +141,16 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
     /// a change (see [`trigger`]). A plan that starts from the result does not change it.
     pub(super) fn place_until_stable(&self) -> TemplateDecision {
         let mut decided = self.place_once(None);
-        let mut memory = KubeAdmiralState::from_row(&decided.placement);
+        let mut scheduler_state = KubeAdmiralState::from_row(&decided.placement);
         let policy = named_policy(self.template).and_then(|id| self.plane.policies.get(&id));
-        if let Some(state) = memory.trigger.as_ref().filter(|_| decided.acts && memory.pending.is_none())
+        if let Some(state) =
+            scheduler_state.trigger.as_ref().filter(|_| decided.acts && scheduler_state.pending.is_none())
             && let seen = (state, &self.plane.snapshot)
             && let TriggerVerdict::Stay(deferred) =
                 trigger::compare_triggers(Some(seen), seen, policy.map(|p| &p.spec))
         {
-            memory.deferred = deferred;
-            memory.write_to(&mut decided.placement);
+            scheduler_state.deferred = deferred;
+            scheduler_state.write_to(&mut decided.placement);
         }
         decided
     }
@@ -161,43 +162,44 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
         let answer = match pending {
             // The scheduler does not act while a later controller is pending.
             Some(PendingController::Overrides) => {
-                Answer { deferred: self.memory.deferred.clone(), ..self.keep_placement(None) }
+                Answer { deferred: self.scheduler_state.deferred.clone(), ..self.keep_placement(None) }
             }
             _ => self.compute_answer(id.as_ref(), trace),
         };
         let mut placement = Placement::new(NAME, self.template.id.clone(), id);
-        let mut memory = self.build_state(&answer);
+        let mut scheduler_state = self.build_state(&answer);
         let acts = !answer.stays && !answer.fails && pending != Some(PendingController::Overrides);
         let scheduling_fails = answer.fails && pending == Some(PendingController::Scheduler);
         let moves = answer.clusters != self.last;
         placement.clusters = answer.clusters;
         placement.unschedulable = answer.problem;
         let fails = override_problem(self.plane, self.template, &placement).is_some();
-        memory.pending = match pending {
+        scheduler_state.pending = match pending {
             _ if scheduling_fails => Some(PendingController::Scheduler),
             None if !moves => None,
             _ => fails.then_some(PendingController::Overrides),
         };
-        match memory.pending {
-            Some(_) => memory.held = self.held_clusters(&placement),
-            None if fails => memory.overridden = Some(self.overridden_clusters()),
+        match scheduler_state.pending {
+            Some(_) => scheduler_state.held = self.held_clusters(&placement),
+            None if fails => scheduler_state.overridden = Some(self.overridden_clusters()),
             None => {}
         }
-        memory.write_to(&mut placement);
+        scheduler_state.write_to(&mut placement);
         TemplateDecision { placement, stays: answer.stays, acts }
     }
 
     /// The controller that has to act: all of them after a change of the template.
     fn pending_controller(&self) -> Option<PendingController> {
         let is_new = self.before.is_none();
-        let has_changed = !self.memory.source.is_empty() && self.memory.source != self.source;
-        if is_new || has_changed { Some(PendingController::Scheduler) } else { self.memory.pending }
+        let has_changed =
+            !self.scheduler_state.source.is_empty() && self.scheduler_state.source != self.source;
+        if is_new || has_changed { Some(PendingController::Scheduler) } else { self.scheduler_state.pending }
     }
 
     /// The clusters that have the object, but are not in a placement of it.
     fn held_clusters(&self, placement: &Placement) -> Vec<ClusterName> {
         let before = self.before.iter().flat_map(|clusters| clusters.iter().map(|placed| &placed.name));
-        let mut held: Vec<ClusterName> = before.chain(&self.memory.held).cloned().collect();
+        let mut held: Vec<ClusterName> = before.chain(&self.scheduler_state.held).cloned().collect();
         held.sort();
         held.dedup();
         held.retain(|name| {
@@ -208,7 +210,7 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
 
     /// The clusters where the last good overrides are in force.
     fn overridden_clusters(&self) -> Vec<ClusterName> {
-        match &self.memory.overridden {
+        match &self.scheduler_state.overridden {
             Some(overridden) => overridden.clone(),
             None => self.before.iter().flat_map(|clusters| clusters.iter()).map(|p| p.name.clone()).collect(),
         }
@@ -216,21 +218,21 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
 
     /// What the row remembers after the answer. What other controllers left on the object stays.
     fn build_state(&self, answer: &Answer) -> KubeAdmiralState {
-        let mut memory = KubeAdmiralState {
-            annotations: self.memory.annotations.clone(),
-            propagated: self.memory.propagated.clone(),
+        let mut scheduler_state = KubeAdmiralState {
+            annotations: self.scheduler_state.annotations.clone(),
+            propagated: self.scheduler_state.propagated.clone(),
             trigger: answer.state.clone(),
             deferred: answer.deferred.clone(),
             source: self.source.clone(),
             is_unfollowed: if answer.schedules {
                 self.keeps_followers_away()
             } else {
-                self.memory.is_unfollowed
+                self.scheduler_state.is_unfollowed
             },
             ..KubeAdmiralState::default()
         };
-        migration::remember_migration(&mut memory, self.applied.as_deref());
-        memory
+        migration::write_migration(&mut scheduler_state, self.applied.as_deref());
+        scheduler_state
     }
 
     /// Whether the template's policy lets no object follow it.
@@ -335,7 +337,7 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
             replicas: self.config.replicas_of(&self.template.body).unwrap_or(0),
             policy: policy.map(|p| (p.object.id.name.as_str(), &p.spec)),
             content: policy.map_or("", |p| p.content_digest(remembered)),
-            estimates: migration::migration_info(&self.memory),
+            estimates: migration::migration_info(&self.scheduler_state),
             migration: self.applied.as_deref(),
         };
         SchedulingTriggers::new(&subject, &self.plane.snapshot_digest)
@@ -399,7 +401,7 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
             return Err(unschedulable_because("InvalidObject", message));
         }
         let migrates = policy.spec.auto_migration.as_ref();
-        let info = migration::migration_info(&self.memory).filter(|_| migrates.is_some());
+        let info = migration::migration_info(&self.scheduler_state).filter(|_| migrates.is_some());
         let estimates = info.map(CapacityEstimates::parse_annotation).transpose().map_err(|e| {
             let message = format!("the remembered {}: {e}", keys::AUTO_MIGRATION_INFO);
             unschedulable_because("InvalidObject", message)
@@ -458,17 +460,17 @@ fn source_digest(template: &Object) -> String {
     compute_digest(&body)
 }
 
-/// Adds clusters to a placement. The memory keeps those that the scheduler chose.
+/// Adds clusters to a placement. The scheduler state keeps those that the scheduler chose.
 pub(super) fn add_clusters(placement: &mut Placement, clusters: &[Placed]) {
     let extra: Vec<Placed> =
         clusters.iter().filter(|c| !placement.clusters.contains_cluster(&c.name)).cloned().collect();
     if extra.is_empty() {
         return;
     }
-    let mut memory = KubeAdmiralState::from_row(placement);
-    memory.scheduled.get_or_insert_with(|| placement.clusters.clone());
-    memory.held.retain(|held| !extra.iter().any(|placed| placed.name == *held));
-    memory.write_to(placement);
+    let mut scheduler_state = KubeAdmiralState::from_row(placement);
+    scheduler_state.scheduled.get_or_insert_with(|| placement.clusters.clone());
+    scheduler_state.held.retain(|held| !extra.iter().any(|placed| placed.name == *held));
+    scheduler_state.write_to(placement);
     placement.clusters.extend(extra);
 }
 

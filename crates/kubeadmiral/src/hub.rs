@@ -1,4 +1,4 @@
-//! The federated objects of a hub as the memory of a plan: clusters, triggers, and what other controllers left;
+//! The federated objects of a hub as a previous plan: clusters, triggers, and what other controllers left;
 //! and one run of the scheduler over them.
 
 use std::collections::BTreeSet;
@@ -29,7 +29,7 @@ pub fn is_federated(object: &ObjectRef) -> bool {
     object.group() == GROUP && KINDS.contains(&object.kind.as_str())
 }
 
-/// The kinds that the memory is read from, and the inventory.
+/// The kinds that the previous plan is read from, and the inventory.
 pub(crate) const HUB_KINDS: [HubKinds; 1] = [HubKinds {
     group: "core.kubeadmiral.io",
     kinds: &["FederatedCluster", "FederatedObject", "ClusterFederatedObject", "FederatedTypeConfig"],
@@ -56,7 +56,7 @@ pub fn template_of(federated: &Object) -> Option<Object> {
     Some(source)
 }
 
-/// Reads the memory of a plan from the objects of a hub: one row per federated object. `FederatedTypeConfig`
+/// Reads a previous plan from the objects of a hub: one row per federated object. `FederatedTypeConfig`
 /// objects among them count.
 pub fn read_plan(objects: &[Object]) -> Plan {
     read_plan_with(
@@ -65,7 +65,7 @@ pub fn read_plan(objects: &[Object]) -> Plan {
     )
 }
 
-/// Reads the memory with the given type configurations.
+/// Reads the plan with the given type configurations.
 fn read_plan_with(objects: &[Object], types: &FederatedKinds) -> Plan {
     let mut plan = Plan::default();
     for federated in objects.iter().filter(|object| is_federated(&object.id)) {
@@ -78,7 +78,7 @@ fn read_plan_with(objects: &[Object], types: &FederatedKinds) -> Plan {
     plan
 }
 
-/// The row of a federated object, and the clusters that its memory refers to.
+/// The row of a federated object, and the clusters that its scheduler state refers to.
 fn read_row(
     federated: &Object,
     source: &Object,
@@ -94,7 +94,7 @@ fn read_row(
         .filter_map(|key| Some(((*key).to_owned(), federated.annotation(key)?.to_owned())));
     let (trigger, clusters) =
         federated.annotation(keys::TRIGGERS).and_then(SchedulingTriggers::parse_annotation).unzip();
-    let memory = KubeAdmiralState {
+    let scheduler_state = KubeAdmiralState {
         annotations: left.collect(),
         propagated: None,
         trigger,
@@ -102,7 +102,7 @@ fn read_row(
         scheduled: (!others.is_empty()).then(|| own.clone()),
         ..KubeAdmiralState::default()
     };
-    memory.write_to(&mut row);
+    scheduler_state.write_to(&mut row);
     row.clusters = own;
     row.clusters.extend(others);
     (row, clusters)

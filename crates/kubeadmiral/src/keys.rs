@@ -70,7 +70,7 @@ pub(super) const READ_KEYS: [&str; OTHER_READ_KEYS.len() + MOVED_ANNOTATIONS.len
 pub(super) const DROPPED_ANNOTATIONS: [&str; 3] =
     ["kubeadmiral.io/latest-replicaset-digests", APPLIED_MIGRATION, SCHEDULING];
 
-/// The annotation with estimates of unschedulable replicas, by another controller. It is kept in the memory of
+/// The annotation with estimates of unschedulable replicas, by another controller. It is kept in the scheduler state of
 /// the placement.
 pub(super) const AUTO_MIGRATION_INFO: &str = "kubeadmiral.io/auto-migration-info";
 

@@ -221,7 +221,7 @@ struct KubeAdmiralPlanner<'a> {
     policies: KubeAdmiralPolicies<'a>,
     overrides: BTreeMap<ObjectRef, OverridePolicy<'a>>,
     namespaces: NamespaceExclusions,
-    /// The joined clusters for the memory, and their digest.
+    /// The joined clusters for the scheduler state, and their digest.
     snapshot: TriggerClusters,
     /// The clusters that last decisions saw.
     remembered: RememberedClusters,
@@ -392,7 +392,7 @@ impl PolicyPlanner for KubeAdmiralPlanner<'_> {
 
     fn render_manifests(&self, placement: &Placement) -> Vec<ManifestVariant> {
         match self.find_template(&placement.object) {
-            Some(template) => manifest::render_variants(self, placement, template),
+            Some(template) => manifest::render_template(self, placement, template),
             None => Vec::new(),
         }
     }

@@ -17,17 +17,17 @@ use federate_kubernetes::{ClusterName, Finding, Object, finding, pointer, work};
 use federate_repo::Template;
 
 /// The variants of a placement.
-pub(super) fn render_variants(
+pub(super) fn render_template(
     plane: &KubeAdmiralPlanner<'_>,
     placement: &Placement,
     template: &Template,
 ) -> Vec<ManifestVariant> {
     let object = &template.object;
     let Some(config) = plane.types.get(&object.id.api_version, &object.id.kind) else { return Vec::new() };
-    let memory = KubeAdmiralState::from_row(placement);
+    let scheduler_state = KubeAdmiralState::from_row(placement);
     let mut held: Vec<ManifestVariant> = Vec::new();
-    if !memory.held.is_empty() {
-        held.push(not_sent(memory.held.clone(), "Waiting", None));
+    if !scheduler_state.held.is_empty() {
+        held.push(not_sent(scheduler_state.held.clone(), "Waiting", None));
     }
     if placement.clusters.is_empty() {
         return held;
@@ -40,7 +40,7 @@ pub(super) fn render_variants(
     match group_by_overrides(plane, object, &placement.clusters) {
         Err((status, finding)) => {
             // Without patches it goes to clusters that did not have it when the overrides were good.
-            let overridden = memory.overridden.as_ref();
+            let overridden = scheduler_state.overridden.as_ref();
             let (stay, new): (Vec<Placed>, Vec<Placed>) = ready
                 .into_iter()
                 .partition(|placed| overridden.is_none_or(|names| names.contains(&placed.name)));
@@ -48,7 +48,9 @@ pub(super) fn render_variants(
             let class = OverrideGroup { clusters: new.clone(), patches: Vec::new(), changes: Vec::new() };
             render_group(config, template, &class, &new, &mut variants);
         }
-        Ok(_) if memory.pending.is_some() => variants.push(not_sent(cluster_names(&ready), "Waiting", None)),
+        Ok(_) if scheduler_state.pending.is_some() => {
+            variants.push(not_sent(cluster_names(&ready), "Waiting", None));
+        }
         Ok(classes) => {
             for class in classes {
                 render_group(config, template, &class, &ready, &mut variants);

@@ -170,23 +170,23 @@ pub(super) fn is_counted(object: &ObjectRef) -> bool {
 }
 
 /// The text of the auto-migration controller, if any.
-pub(super) fn migration_info(memory: &KubeAdmiralState) -> Option<&str> {
-    memory.annotations.get(keys::AUTO_MIGRATION_INFO).map(String::as_str)
+pub(super) fn migration_info(scheduler_state: &KubeAdmiralState) -> Option<&str> {
+    scheduler_state.annotations.get(keys::AUTO_MIGRATION_INFO).map(String::as_str)
 }
 
 /// The text of the migration configuration that was in force.
-pub(super) fn applied_migration(memory: &KubeAdmiralState) -> Option<&str> {
-    memory.annotations.get(keys::APPLIED_MIGRATION).map(String::as_str)
+pub(super) fn applied_migration(scheduler_state: &KubeAdmiralState) -> Option<&str> {
+    scheduler_state.annotations.get(keys::APPLIED_MIGRATION).map(String::as_str)
 }
 
-/// Records the estimates of the auto-migration controller in the memory.
-pub(super) fn remember_estimates(memory: &mut KubeAdmiralState, estimates: &CapacityEstimates) {
-    memory.annotations.insert(keys::AUTO_MIGRATION_INFO.to_owned(), estimates.to_annotation());
+/// Records the estimates of the auto-migration controller in the scheduler state.
+pub(super) fn write_estimates(scheduler_state: &mut KubeAdmiralState, estimates: &CapacityEstimates) {
+    scheduler_state.annotations.insert(keys::AUTO_MIGRATION_INFO.to_owned(), estimates.to_annotation());
 }
 
-/// Records the text of the migration configuration in force in the memory.
-pub(super) fn remember_migration(memory: &mut KubeAdmiralState, applied: Option<&str>) {
-    let annotations = &mut memory.annotations;
+/// Records the text of the migration configuration in force in the scheduler state.
+pub(super) fn write_migration(scheduler_state: &mut KubeAdmiralState, applied: Option<&str>) {
+    let annotations = &mut scheduler_state.annotations;
     match applied {
         Some(text) => drop(annotations.insert(keys::APPLIED_MIGRATION.to_owned(), text.to_owned())),
         None => drop(annotations.remove(keys::APPLIED_MIGRATION)),

@@ -1,4 +1,4 @@
-//! The memory of a row of the plan: what `KubeAdmiral` keeps on the federated object of a template.
+//! The scheduler state of a row of the plan: what `KubeAdmiral` keeps on the federated object of a template.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::trigger::SchedulingTriggers;
 
-/// The memory of a row.
+/// The scheduler state of a row.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct KubeAdmiralState {
@@ -61,12 +61,12 @@ pub(super) enum PendingController {
 }
 
 impl KubeAdmiralState {
-    /// Reads the memory of a row.
+    /// Reads the scheduler state of a row.
     pub(super) fn from_row(row: &Placement) -> Self {
         row.read_scheduler_state()
     }
 
-    /// Writes the memory to a row.
+    /// Writes the scheduler state to a row.
     pub(super) fn write_to(&self, row: &mut Placement) {
         row.write_scheduler_state(self);
     }
@@ -102,9 +102,9 @@ mod tests {
             "unfollowed": true,
         });
         let mut given = Placement::new("kubeadmiral", id.clone(), None);
-        given.memory = form.as_object().unwrap().clone().into();
+        given.scheduler_state = form.as_object().unwrap().clone().into();
         let mut written = Placement::new("kubeadmiral", id, None);
         KubeAdmiralState::from_row(&given).write_to(&mut written);
-        assert_eq!(serde_json::to_value(&written.memory).unwrap(), form);
+        assert_eq!(serde_json::to_value(&written.scheduler_state).unwrap(), form);
     }
 }

@@ -1,10 +1,10 @@
-//! Whether the scheduler acts again: compares the inputs of the last decision, which the memory keeps, with the
+//! Whether the scheduler acts again: compares the inputs of the last decision, which the scheduler state keeps, with the
 //! current ones.
 //!
 //! Facts: changes of the template's scheduling annotations, replicas, pod requests, policy name and migration
 //! estimates always count, and so do taints and clusters that are gone. Changes of the policy's content and
 //! other changes of clusters count if the policy's `rescheduleWhen` says so. If the scheduler does not act, its
-//! memory stays, so that a later permitted change includes all of them.
+//! scheduler state stays, so that a later permitted change includes all of them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,7 +38,7 @@ pub(super) struct SchedulingTriggers {
     policy: String,
     /// A digest of its content.
     pub(super) content: String,
-    /// The digest of the clusters in the shared memory.
+    /// The digest of the clusters in the shared scheduler state.
     clusters: String,
 }
 
@@ -123,7 +123,7 @@ impl TriggerClusters {
 pub(super) struct RememberedClusters(Mutex<HashMap<String, Option<Arc<TriggerClusters>>>>);
 
 impl RememberedClusters {
-    /// The clusters of a digest in the memory that placements share; `None` if it does not have them.
+    /// The clusters of a digest in the scheduler state that placements share; `None` if it does not have them.
     fn read_clusters(&self, digest: &str, previous: &PreviousPlan) -> Option<Arc<TriggerClusters>> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(clusters) = known.get(digest) {

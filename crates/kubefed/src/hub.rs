@@ -1,4 +1,4 @@
-//! The federated objects of a hub as the memory of a plan, and one run of the replica scheduler over them.
+//! The federated objects of a hub as a previous plan, and one run of the replica scheduler over them.
 //!
 //! Facts: the scheduler writes its decision to the federated object itself: the clusters to its placement, the
 //! replicas as overrides of `/spec/replicas`. What runs is only in the members. Without a ready cluster, a run
@@ -16,7 +16,7 @@ use federate_dialect::{HubKinds, Placed, Placement, Plan, PlannerInput, Previous
 use federate_kubernetes::object::value_at;
 use federate_kubernetes::{Object, ObjectRef};
 
-/// The kinds that the memory is read from, and the inventory.
+/// The kinds that the previous plan is read from, and the inventory.
 pub(crate) const HUB_KINDS: [HubKinds; 2] = [
     HubKinds { group: "core.kubefed.io", kinds: &["KubeFedCluster", "FederatedTypeConfig"] },
     HubKinds { group: "types.kubefed.io", kinds: &[] },
@@ -92,7 +92,7 @@ pub fn propagated_versions(federated: &Object) -> (String, String) {
     version::compute_versions(&federated.body)
 }
 
-/// Reads the memory of a plan from the federated objects of a hub: for each one the clusters of its placement,
+/// Reads a previous plan from the federated objects of a hub: for each one the clusters of its placement,
 /// with the replicas in its overrides.
 pub fn read_plan(objects: &[Object]) -> Plan {
     let types = FederatedTypeIndex::from_configs(

@@ -24,10 +24,10 @@ use federate_dialect::admission::AdmittedObjects;
 use federate_dialect::import::Importer;
 use federate_dialect::{
     AuthorAdvice, CarriedReplicas, CarriedTemplate, ClusterObservation, ClusterReads, ControlPlaneAction,
-    DecisionKeys, DecisionSubject, Dialect, DialectDecisions, Explanation, FormerGroup, HubKinds, HubReader,
-    KindCatalog, ManifestVariant, MemberManager, MemberReconciler, MemberRules, ObjectReferences,
-    OutageRules, OutageStep, Placement, PlannerInput, PolicyAdvice, PolicyPlanner, PreviousPlan, Starter,
-    TemplateReads, UnreadableObject,
+    DecisionKeys, DecisionSubject, Dialect, DialectDecisions, Explanation, HubKinds, HubReader, KindCatalog,
+    ManifestVariant, MemberManager, MemberReconciler, MemberRules, ObjectReferences, OutageRules, OutageStep,
+    Placement, PlannerInput, PolicyAdvice, PolicyPlanner, PreviousPlan, RenamedGroup, Starter, TemplateReads,
+    UnreadableObject,
 };
 
 mod api;
@@ -169,8 +169,8 @@ impl KindCatalog for KubeFed {
         &references::METADATA_KEYS
     }
 
-    fn former_groups(&self) -> &'static [FormerGroup] {
-        &[FormerGroup { group: "core.kubefed.k8s.io", now: "core.kubefed.io" }]
+    fn renamed_groups(&self) -> &'static [RenamedGroup] {
+        &[RenamedGroup { group: "core.kubefed.k8s.io", now: "core.kubefed.io" }]
     }
 }
 
@@ -459,10 +459,10 @@ impl PolicyPlanner for KubeFedPlanner<'_> {
     fn render_manifests(&self, placement: &Placement) -> Vec<ManifestVariant> {
         match self.subject_about(&placement.object) {
             Some(KubeFedSubject::Federated(federated)) => {
-                manifest::render_variants(self, placement, federated)
+                manifest::render_federated(self, placement, federated)
             }
             Some(KubeFedSubject::Record(record)) => dns::render_endpoint(self, placement, record),
-            Some(KubeFedSubject::Template(template)) => v1::manifest::render_variants(placement, template),
+            Some(KubeFedSubject::Template(template)) => v1::manifest::render_template(placement, template),
             None => Vec::new(),
         }
     }

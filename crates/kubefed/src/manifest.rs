@@ -24,7 +24,7 @@ pub(super) const MANAGED_LABEL: &str = "kubefed.io/managed";
 pub(super) const OVERRIDES_FAILED: &str = "ApplyOverridesFailed";
 
 /// The variants of a placement.
-pub(super) fn render_variants(
+pub(super) fn render_federated(
     plane: &KubeFedPlanner<'_>,
     row: &Placement,
     federated: &FederatedObject<'_>,

@@ -52,8 +52,8 @@ impl Observer<'_> {
             let withdrawn = self.previous.is_some_and(|p| p.withdrawn.iter().any(|c| c.as_ref() == cluster));
             let mut current = placed.and_then(|placed| placed.replicas);
             if placed.is_some() && current.is_none() {
-                let memory = self.previous.map(KubeFedState::from_row).unwrap_or_default();
-                current = memory.running.get(cluster).copied();
+                let state = self.previous.map(KubeFedState::from_row).unwrap_or_default();
+                current = state.running.get(cluster).copied();
             }
             let current = current.or(withdrawn.then_some(0));
             return ObservedReplicas {

@@ -1,4 +1,4 @@
-//! The memory of a row of the plan: what a preference has written, the numbers of a Federation v1 Job, or the status
+//! The scheduler state of a row of the plan: what a preference has written, the numbers of a Federation v1 Job, or the status
 //! of a DNS record.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use federate_dialect::scheduler_state::or_default;
 use federate_kubernetes::ClusterName;
 use serde::{Deserialize, Serialize};
 
-/// The memory of a row.
+/// The scheduler state of a row.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct KubeFedState {
@@ -87,12 +87,12 @@ pub(super) struct LoadBalancerAddress {
 }
 
 impl KubeFedState {
-    /// Reads the memory of a row.
+    /// Reads the scheduler state of a row.
     pub(super) fn from_row(row: &Placement) -> Self {
         row.read_scheduler_state()
     }
 
-    /// Writes the memory to a row.
+    /// Writes the state to a row.
     pub(super) fn write_to(&self, row: &mut Placement) {
         row.write_scheduler_state(self);
     }
@@ -123,9 +123,9 @@ mod tests {
             ]},
         });
         let mut given = Placement::new("kubefed", id.clone(), None);
-        given.memory = form.as_object().unwrap().clone().into();
+        given.scheduler_state = form.as_object().unwrap().clone().into();
         let mut written = Placement::new("kubefed", id, None);
         KubeFedState::from_row(&given).write_to(&mut written);
-        assert_eq!(serde_json::to_value(&written.memory).unwrap(), form);
+        assert_eq!(serde_json::to_value(&written.scheduler_state).unwrap(), form);
     }
 }

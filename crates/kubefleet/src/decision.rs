@@ -1,4 +1,4 @@
-//! The decision about one placement: its former rows, the scheduling cycle, and its new rows with their memory.
+//! The decision about one placement: its former rows, the scheduling cycle, and its new rows with their scheduler state.
 //!
 //! Facts: a row is always dropped when its cluster is gone or leaving. Rows become obsolete when the policy
 //! changes in more than the number of clusters. When a cycle is aborted, the selection fails or admission refuses the
@@ -11,12 +11,12 @@ use serde_json::Value;
 
 use super::api::PlacementPolicy;
 use super::failure::SchedulingError;
-use super::hub::RememberedRows;
-use super::memory::{PlacementMemory, RememberedBinding};
+use super::hub::StoredRows;
 use super::rollout::row;
 use super::schedule::{
     ScheduleOutcome, ScheduleRequest, ScheduleRow, ScheduleRows, ScheduleState, Scores, schedule_placement,
 };
+use super::state::{KubeFleetState, StoredBinding};
 use super::{KubeFleetPlane, PlacementSubject, shared_objects, updates};
 use crate::api::NAME;
 use federate_dialect::{DialectDecisions, Placed, PlacedClusters, Placement, PreviousPlan, Unschedulable};
@@ -50,16 +50,16 @@ pub(super) struct PreviousRows {
     obsolete: Vec<bool>,
     /// The former states of rows that are being removed.
     unscheduled: Vec<Option<ScheduleState>>,
-    /// The memory of the placement.
-    memory: federate_dialect::scheduler_state::SchedulerState,
+    /// The scheduler state of the placement.
+    scheduler_state: federate_dialect::scheduler_state::SchedulerState,
 }
 
 impl PreviousRows {
     fn new(subject: &PlacementSubject<'_>, clusters: &[Cluster], previous: Option<&Placement>) -> Self {
-        let PlacementMemory { policy, bindings, .. } =
-            previous.map(PlacementMemory::from_row).unwrap_or_default();
+        let KubeFleetState { policy, bindings, .. } =
+            previous.map(KubeFleetState::from_row).unwrap_or_default();
         let live = bindings.iter().flatten().filter(|binding| !binding.deleting);
-        let bindings: BTreeMap<&str, &RememberedBinding> =
+        let bindings: BTreeMap<&str, &StoredBinding> =
             live.rev().map(|binding| (binding.cluster.as_ref(), binding)).collect();
         // Without an earlier policy the rows count as made under this one.
         let same = policy.as_ref().is_none_or(|old| {
@@ -85,12 +85,12 @@ impl PreviousRows {
                 *obsolete = binding.obsolete;
             }
         }
-        let memory = previous.map(|previous| previous.memory.clone()).unwrap_or_default();
-        Self { rows, policy, same_policy: same, obsolete, unscheduled, memory }
+        let scheduler_state = previous.map(|previous| previous.scheduler_state.clone()).unwrap_or_default();
+        Self { rows, policy, same_policy: same, obsolete, unscheduled, scheduler_state }
     }
 
     /// Marks the bindings that were obsolete before.
-    fn mark_obsolete(&self, clusters: &[Cluster], bindings: &mut [RememberedBinding]) {
+    fn mark_obsolete(&self, clusters: &[Cluster], bindings: &mut [StoredBinding]) {
         for binding in bindings {
             let index = clusters.binary_search_by(|c| c.name.cmp(&binding.cluster)).ok();
             binding.obsolete = index.and_then(|index| self.obsolete.get(index)).is_some_and(|is| *is);
@@ -98,22 +98,19 @@ impl PreviousRows {
     }
 
     /// The rows as bindings of the hub.
-    pub(super) fn remembered_rows(&self, clusters: &[Cluster]) -> RememberedRows {
-        let mut bindings: Vec<RememberedBinding> = Vec::new();
+    pub(super) fn to_stored_rows(&self, clusters: &[Cluster]) -> StoredRows {
+        let mut bindings: Vec<StoredBinding> = Vec::new();
         for (index, cluster) in clusters.iter().enumerate() {
             if let Some(row) = self.rows.get(index).copied().flatten() {
                 bindings.push(binding_of_row(cluster, row));
             } else if self.unscheduled.get(index).copied().flatten().is_some() {
-                let unscheduled =
-                    RememberedBinding::new(cluster.name.clone(), row::BindingState::Unscheduled);
-                bindings.push(RememberedBinding {
-                    previous_state: Some(row::BindingState::Bound),
-                    ..unscheduled
-                });
+                let unscheduled = StoredBinding::new(cluster.name.clone(), row::BindingState::Unscheduled);
+                bindings
+                    .push(StoredBinding { previous_state: Some(row::BindingState::Bound), ..unscheduled });
             }
         }
         self.mark_obsolete(clusters, &mut bindings);
-        RememberedRows { bindings, are_of_policy: self.same_policy }
+        StoredRows { bindings, are_of_policy: self.same_policy }
     }
 
     fn split_obsolete(&self) -> ScheduleRows {
@@ -135,7 +132,7 @@ impl PreviousRows {
 }
 
 /// The state before of a binding that is being removed.
-fn unscheduled_state(binding: &RememberedBinding) -> Option<ScheduleState> {
+fn unscheduled_state(binding: &StoredBinding) -> Option<ScheduleState> {
     match (binding.state, binding.previous_state?) {
         (row::BindingState::Unscheduled, row::BindingState::Bound) => Some(ScheduleState::Bound),
         _ => None,
@@ -143,7 +140,7 @@ fn unscheduled_state(binding: &RememberedBinding) -> Option<ScheduleState> {
 }
 
 /// The row of a remembered binding; `None` where the binding is unscheduled.
-fn row_of_binding(binding: Option<&RememberedBinding>) -> Option<ScheduleRow> {
+fn row_of_binding(binding: Option<&StoredBinding>) -> Option<ScheduleRow> {
     let Some(binding) = binding else {
         return Some(ScheduleRow { state: ScheduleState::Bound, scores: None });
     };
@@ -211,9 +208,9 @@ impl<'p, 'a> PlacementDecision<'p, 'a> {
         placement.clusters = clusters;
         placement.unschedulable = self.unschedulable_reason();
         if object == own && self.is_refused {
-            placement.memory = self.before.memory.clone();
+            placement.scheduler_state = self.before.scheduler_state.clone();
         } else if object == own {
-            self.build_memory().write_to(&mut placement);
+            self.build_state().write_to(&mut placement);
         }
         placement
     }
@@ -227,7 +224,7 @@ impl<'p, 'a> PlacementDecision<'p, 'a> {
         Some(Unschedulable { reason: reason.to_owned(), message })
     }
 
-    fn build_memory(&self) -> PlacementMemory {
+    fn build_state(&self) -> KubeFleetState {
         let policy = match (&self.outcome, &self.before.policy) {
             // The rows are still those of the former policy.
             (Err(_), Some(before)) => before.clone(),
@@ -239,25 +236,25 @@ impl<'p, 'a> PlacementDecision<'p, 'a> {
         if self.outcome.is_err() {
             self.before.mark_obsolete(self.plane.input.clusters, &mut bindings);
         }
-        let spec = updates::remembered_spec(&self.subject.object, &policy);
-        PlacementMemory { policy: Some(policy), spec: Some(spec), bindings: Some(bindings), placements: None }
+        let spec = updates::spec_to_store(&self.subject.object, &policy);
+        KubeFleetState { policy: Some(policy), spec: Some(spec), bindings: Some(bindings), placements: None }
     }
 
     /// The bindings after the decision: those of the clusters, and those that are being removed and had resources.
-    fn build_bindings(&self) -> Vec<RememberedBinding> {
+    fn build_bindings(&self) -> Vec<StoredBinding> {
         let works = self.plane.work_inputs(self.subject, self.placed_clusters().map(|(cluster, _)| cluster));
         let clusters = self.plane.input.clusters.iter().zip(self.resulting_rows()).enumerate();
         let bindings = clusters.filter_map(|(index, (cluster, row))| {
             if let Some(row) = row {
                 let works = works.get(&cluster.name).cloned();
-                return Some(RememberedBinding { works, ..binding_of_row(cluster, *row) });
+                return Some(StoredBinding { works, ..binding_of_row(cluster, *row) });
             }
             let dropped = self.before.rows.get(index).copied().flatten().map(|row| row.state);
             let before = self.before.unscheduled.get(index).copied().flatten();
             let was_bound = dropped.or(before) == Some(ScheduleState::Bound) && !cluster.deleting;
-            was_bound.then(|| RememberedBinding {
+            was_bound.then(|| StoredBinding {
                 previous_state: Some(row::BindingState::Bound),
-                ..RememberedBinding::new(cluster.name.clone(), row::BindingState::Unscheduled)
+                ..StoredBinding::new(cluster.name.clone(), row::BindingState::Unscheduled)
             })
         });
         bindings.collect()
@@ -296,15 +293,15 @@ impl<'p, 'a> PlacementDecision<'p, 'a> {
     }
 }
 
-fn binding_of_row(cluster: &Cluster, row: ScheduleRow) -> RememberedBinding {
+fn binding_of_row(cluster: &Cluster, row: ScheduleRow) -> StoredBinding {
     let state = match row.state {
         ScheduleState::Scheduled => row::BindingState::Scheduled,
         ScheduleState::Bound => row::BindingState::Bound,
     };
-    RememberedBinding {
+    StoredBinding {
         affinity_score: row.scores.map(|scores| scores.affinity),
         topology_spread_score: row.scores.map(|scores| scores.topology),
-        ..RememberedBinding::new(cluster.name.clone(), state)
+        ..StoredBinding::new(cluster.name.clone(), state)
     }
 }
 

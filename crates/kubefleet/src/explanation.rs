@@ -114,9 +114,9 @@ fn scheduler_message(
     decision: &PlacementDecision<'_, '_>,
 ) -> Option<String> {
     let clusters = plane.input.clusters;
-    let rows = decision.before.remembered_rows(clusters);
+    let rows = decision.before.to_stored_rows(clusters);
     let hub =
-        HubPlacement::from_memory(&subject.object.id, &subject.policy, &rows, clusters, &plane.behaviour);
+        HubPlacement::from_stored(&subject.object.id, &subject.policy, &rows, clusters, &plane.behaviour);
     let run = hub.run_scheduler(plane.input.now.unwrap_or_default());
     let condition = run.status.conditions.first()?;
     Some(format!("{} {}: {}", condition.kind, condition.status, condition.message))

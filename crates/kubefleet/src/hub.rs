@@ -1,4 +1,4 @@
-//! The objects of a hub: bindings and policy snapshots, read as the memory of a plan, and one run of the
+//! The objects of a hub: bindings and policy snapshots, read as a previous plan, and one run of the
 //! scheduler over them.
 //!
 //! Facts: a binding is a placement's row for one cluster. Its label names the placement; its own name has no
@@ -9,7 +9,7 @@ use federate_dialect::{HubKinds, Placed, Placement, Plan, UnreadableObject};
 use federate_kubernetes::{Cluster, Object, ObjectRef};
 
 use crate::api::{NAME, PLACEMENT_GROUP, PlacementPolicy};
-use crate::memory::{self, PlacementMemory};
+use crate::state::{self, KubeFleetState};
 use crate::{KubeFleetBehaviour, cluster, updates};
 
 pub mod binding;
@@ -44,11 +44,11 @@ pub struct HubPlacement {
     behaviour: KubeFleetBehaviour,
 }
 
-/// The rows of a placement that a plan remembers.
+/// The rows of a placement in a previous plan.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct RememberedRows {
+pub(crate) struct StoredRows {
     /// The rows.
-    pub bindings: Vec<memory::RememberedBinding>,
+    pub bindings: Vec<state::StoredBinding>,
     /// Whether they were made under the present policy, unless they are obsolete.
     pub are_of_policy: bool,
 }
@@ -90,11 +90,11 @@ impl HubPlacement {
         })
     }
 
-    /// The state of a placement whose rows a plan remembers, after its policy was written.
-    pub(crate) fn from_memory(
+    /// The state of a placement with rows in a previous plan, after its policy was written.
+    pub(crate) fn from_stored(
         placement: &ObjectRef,
         policy: &PlacementPolicy,
-        rows: &RememberedRows,
+        rows: &StoredRows,
         clusters: &[Cluster],
         behaviour: &KubeFleetBehaviour,
     ) -> Self {
@@ -102,7 +102,7 @@ impl HubPlacement {
         let bindings = rows.bindings.iter().map(|binding| {
             let is_current = rows.are_of_policy && !binding.obsolete;
             let policy_snapshot = if is_current { snapshot.name.clone() } else { String::new() };
-            HubBinding { policy_snapshot, ..HubBinding::from_memory(&placement.name, binding) }
+            HubBinding { policy_snapshot, ..HubBinding::from_stored(&placement.name, binding) }
         });
         let mut bindings: Vec<HubBinding> = bindings.collect();
         bindings.sort_by(|a, b| a.name.cmp(&b.name));
@@ -123,7 +123,7 @@ impl HubPlacement {
     }
 }
 
-/// The kinds that the memory is read from, and the inventory.
+/// The kinds that the previous plan is read from, and the inventory.
 pub(crate) const HUB_KINDS: [HubKinds; 2] = [
     HubKinds { group: "cluster.kubernetes-fleet.io", kinds: &["MemberCluster"] },
     HubKinds {
@@ -178,10 +178,10 @@ fn policy_snapshots<'o>(placement: &'o ObjectRef, objects: &'o [Object]) -> impl
     objects_of_placement(placement, objects, ["ClusterSchedulingPolicySnapshot", "SchedulingPolicySnapshot"])
 }
 
-/// What the hub remembers of its placements, as rows of a plan: the clusters that each has, with the states and
+/// The placements of the hub as rows of a previous plan: the clusters that each has, with the states and
 /// scores of the bindings, and the policy that they were picked under. Placements that were never scheduled
 /// are left out.
-pub fn read_memory(objects: &[Object]) -> Result<Plan, UnreadableObject> {
+pub fn read_plan(objects: &[Object]) -> Result<Plan, UnreadableObject> {
     let placements = objects.iter().filter(|object| {
         object.id.group() == PLACEMENT_GROUP
             && matches!(object.id.kind.as_str(), "ClusterResourcePlacement" | "ResourcePlacement")
@@ -192,7 +192,7 @@ pub fn read_memory(objects: &[Object]) -> Result<Plan, UnreadableObject> {
         let counted: Vec<&HubBinding> = bindings.iter().filter(|binding| binding.is_counted()).collect();
         if let Some(snapshot) = find_policy_snapshot(&placement.id, objects, &counted)? {
             let released = ReleasedResources::from_objects(placement, objects);
-            rows.push(remember_placement(placement, &snapshot, &bindings, &released));
+            rows.push(build_row(placement, &snapshot, &bindings, &released));
         }
     }
     rows.sort_by(|a, b| a.object.cmp(&b.object));
@@ -218,9 +218,8 @@ fn find_policy_snapshot(
     Ok(at.map(|at| all.swap_remove(at)))
 }
 
-/// A placement's row. What a binding is remembered for has the keys of the memory that a plan has. Bindings that do not
-/// count are remembered for rollouts only.
-fn remember_placement(
+/// A placement's row. Its scheduler state has the bindings, also those that do not count: rollouts need them.
+fn build_row(
     placement: &Object,
     snapshot: &PolicySnapshot,
     bindings: &[HubBinding],
@@ -232,7 +231,7 @@ fn remember_placement(
         counted.map(|b| Placed { name: b.cluster.clone(), replicas: None }).collect();
     placed.sort_by(|a, b| a.name.cmp(&b.name));
     row.clusters = placed.into_iter().collect();
-    let remembered = bindings.iter().map(|binding| memory::RememberedBinding {
+    let stored = bindings.iter().map(|binding| state::StoredBinding {
         affinity_score: binding.decision.score.map(|score| score.affinity),
         topology_spread_score: binding.decision.score.map(|score| score.topology),
         obsolete: binding.policy_snapshot != snapshot.name,
@@ -241,11 +240,11 @@ fn remember_placement(
         previous_state: binding.previous_state.filter(|_| binding.state == BindingState::Unscheduled),
         deleting: binding.deleting,
         conditions: binding.conditions.clone(),
-        ..memory::RememberedBinding::new(binding.cluster.clone(), binding.state)
+        ..state::StoredBinding::new(binding.cluster.clone(), binding.state)
     });
-    let (policy, bindings) = (snapshot.policy_as_written(), remembered.collect());
-    let spec = updates::remembered_spec(placement, &policy);
-    PlacementMemory { policy: Some(policy), spec: Some(spec), bindings: Some(bindings), placements: None }
+    let (policy, bindings) = (snapshot.policy_as_written(), stored.collect());
+    let spec = updates::spec_to_store(placement, &policy);
+    KubeFleetState { policy: Some(policy), spec: Some(spec), bindings: Some(bindings), placements: None }
         .write_to(&mut row);
     row
 }

@@ -30,10 +30,10 @@ use federate_dialect::import::Importer;
 use federate_dialect::release::{self, ReleaseCatalog, UnknownRelease};
 use federate_dialect::{
     AuthorAdvice, CarriedTemplate, ClusterObservation, ClusterReads, ControlPlaneAction, DecisionKeys,
-    Dialect, DialectDecisions, Explanation, FormerGroup, Health, HubKinds, HubReader, KindCatalog,
-    ManifestVariant, MemberManager, MemberReconciler, MemberRules, NotSent, ObjectReferences, OutageRules,
-    OutageStep, Placement, Plan, PlannerInput, PolicyAdvice, PolicyClusters, PolicyPlanner, PolicyRollout,
-    PreviousPlan, Release, RenderedManifest, RolloutDriver, RolloutMoment, RolloutRules, RolloutStep,
+    Dialect, DialectDecisions, Explanation, Health, HubKinds, HubReader, KindCatalog, ManifestVariant,
+    MemberManager, MemberReconciler, MemberRules, NotSent, ObjectReferences, OutageRules, OutageStep,
+    Placement, Plan, PlannerInput, PolicyAdvice, PolicyClusters, PolicyPlanner, PolicyRollout, PreviousPlan,
+    Release, RenamedGroup, RenderedManifest, RolloutDriver, RolloutMoment, RolloutRules, RolloutStep,
     RolloutSubject, Starter, TemplateReads, UnreadableObject,
 };
 
@@ -54,7 +54,6 @@ mod manifest;
 pub mod member;
 pub mod member_deletion;
 pub mod membership;
-mod memory;
 mod overrides;
 mod properties;
 mod references;
@@ -63,6 +62,7 @@ mod schedule;
 mod selection;
 mod shared_objects;
 mod starter;
+mod state;
 mod subject;
 mod updates;
 mod validation;
@@ -71,12 +71,12 @@ mod waves;
 
 use api::{NAME, PLACEMENT_GROUP, PlacementPolicy, PlacementType};
 use manifest::{PlacementManifests, SentObject};
-use memory::PlacementMemory;
 use overrides::Overrides;
 use overrides::work::{WorkInputs, WorkSources};
 use rollout::controller::RolloutController;
 use rollout::update_runs::UpdateRuns;
 use selection::HubIndex;
+use state::KubeFleetState;
 use subject::{PlacementSubject, Selections};
 
 use version::DroppedFields;
@@ -170,8 +170,8 @@ impl KindCatalog for KubeFleet {
         &[release::VERSION_SETTING, version::WEBHOOK_SETTING]
     }
 
-    fn former_groups(&self) -> &'static [FormerGroup] {
-        &[FormerGroup { group: "fleet.azure.com", now: "placement.kubernetes-fleet.io" }]
+    fn renamed_groups(&self) -> &'static [RenamedGroup] {
+        &[RenamedGroup { group: "fleet.azure.com", now: "placement.kubernetes-fleet.io" }]
     }
 
     fn releases(&self) -> Option<&'static ReleaseCatalog> {
@@ -181,7 +181,7 @@ impl KindCatalog for KubeFleet {
 
 impl HubReader for KubeFleet {
     fn read_hub_plan(&self, hub: &[Object]) -> Result<Plan, UnreadableObject> {
-        hub::read_memory(hub)
+        hub::read_plan(hub)
     }
 
     fn detect_release(&self, objects: &[&Object]) -> Option<Result<Release, UnknownRelease>> {
@@ -338,7 +338,7 @@ impl<'a> KubeFleetPlane<'a> {
             };
             subject.admitted = is_admitted;
             if let Some(row) = input.previous.find_row(&subject.object.id) {
-                subject.works = PlacementMemory::from_row(row).work_inputs();
+                subject.works = KubeFleetState::from_row(row).work_inputs();
             }
             plane.placements.push(subject);
         }
@@ -421,7 +421,7 @@ impl<'a> KubeFleetPlane<'a> {
     }
 
     /// The variants of an object that a placement selects.
-    fn render_variants(
+    fn render_selected(
         &self,
         subject: &PlacementSubject<'a>,
         object: &ObjectRef,
@@ -436,7 +436,7 @@ impl<'a> KubeFleetPlane<'a> {
             return vec![ManifestVariant { clusters: clusters.into(), rendered: Err(withheld) }];
         }
         let Some(index) = subject.find_index(object) else { return Vec::new() };
-        self.with_manifests(subject, clusters, |sending| sending.render_variants(index))
+        self.with_manifests(subject, clusters, |sending| sending.render_item(index))
     }
 
     /// The manifest of the object for one of these clusters.
@@ -509,7 +509,7 @@ impl PolicyPlanner for KubeFleetPlane<'_> {
 
     fn render_manifests(&self, placement: &Placement) -> Vec<ManifestVariant> {
         let variants = shared_objects::read_shares(placement).into_iter().filter_map(|share| {
-            Some(self.render_variants(self.find_subject(&share.policy)?, &placement.object, &share.clusters))
+            Some(self.render_selected(self.find_subject(&share.policy)?, &placement.object, &share.clusters))
         });
         variants.flatten().collect()
     }

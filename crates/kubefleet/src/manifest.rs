@@ -183,7 +183,7 @@ impl<'a> PlacementManifests<'a> {
     }
 
     /// The variants of the item at `index`.
-    pub(crate) fn render_variants(&self, index: usize) -> Vec<ManifestVariant> {
+    pub(crate) fn render_item(&self, index: usize) -> Vec<ManifestVariant> {
         let mut variants = self.withheld_variants(index);
         for (item, class, clusters) in self.clusters_by_variant(index) {
             let fine: Vec<ClusterName> =

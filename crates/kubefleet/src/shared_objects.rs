@@ -1,4 +1,4 @@
-//! Objects that several placements select: each has one row of the plan, which remembers the clusters by
+//! Objects that several placements select: each has one row of the plan, which stores the clusters by
 //! placement.
 //!
 //! Facts: placements do not merge. Where two of them send one object to one cluster, the one that was there first owns it
@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::memory::{PlacementMemory, PlacementShare};
+use super::state::{KubeFleetState, PlacementShare};
 use federate_dialect::{DialectDecisions, Placed, Placement, PreviousPlan};
 use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef, work};
 use federate_repo::Repo;
@@ -88,7 +88,7 @@ fn join_object_rows(
         first.clusters.extend(row.clusters.iter().cloned());
         first.unschedulable = first.unschedulable.filter(|_| row.unschedulable.is_some());
     }
-    PlacementMemory { placements: Some(shares), ..PlacementMemory::from_row(&first) }.write_to(&mut first);
+    KubeFleetState { placements: Some(shares), ..KubeFleetState::from_row(&first) }.write_to(&mut first);
     first
 }
 
@@ -117,5 +117,5 @@ fn duplicate_finding(
 
 /// The placements that send a row's object, each with its clusters.
 pub(super) fn read_shares(row: &Placement) -> Vec<PlacementShare> {
-    PlacementMemory::from_row(row).placements.unwrap_or_else(|| read_share(row).into_iter().collect())
+    KubeFleetState::from_row(row).placements.unwrap_or_else(|| read_share(row).into_iter().collect())
 }

@@ -9,13 +9,13 @@ use federate_kubernetes::{Finding, Object};
 use serde_json::{Value, json};
 
 use super::api::PlacementPolicy;
-use super::memory::PlacementMemory;
 use super::rollout::api::is_external;
+use super::state::KubeFleetState;
 use crate::api::NAME;
 
-/// The `spec` of a placement as a plan remembers it: without its policy, unless that is another than the one under
+/// The `spec` of a placement as a plan stores it: without its policy, unless that is another than the one under
 /// which its clusters were picked.
-pub(super) fn remembered_spec(placement: &Object, picked_under: &Value) -> Value {
+pub(super) fn spec_to_store(placement: &Object, picked_under: &Value) -> Value {
     let mut spec = placement.value_at(&["spec"]).and_then(Value::as_object).cloned().unwrap_or_default();
     let written = spec.get("policy").filter(|policy| !policy.is_null());
     let is_same = match written {
@@ -38,7 +38,7 @@ pub(super) fn default_policy() -> Value {
 /// A placement as an earlier run has found it; `None` if the plan of that run does not tell.
 pub(super) fn earlier_object(placement: &Object, previous: &PreviousPlan) -> Option<Object> {
     let row = previous.find_row(&placement.id).filter(|row| row.dialect == NAME)?;
-    let PlacementMemory { policy: Some(policy), spec: Some(mut spec), .. } = PlacementMemory::from_row(row)
+    let KubeFleetState { policy: Some(policy), spec: Some(mut spec), .. } = KubeFleetState::from_row(row)
     else {
         return None;
     };

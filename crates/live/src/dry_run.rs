@@ -16,7 +16,7 @@ use super::kinds::{manifest_for, object_path};
 use super::object_requests::{APPLY, JSON_PATCH};
 use super::request::RepeatableRequest;
 use super::runtime::join_result;
-use super::{ApplyOptions, DesiredState, DryRun, Error};
+use super::{DesiredState, Error};
 use federate_kubernetes::ObjectRef;
 use federate_reconcile::cluster::DecisionContext;
 use federate_reconcile::{ActionKind, FIELD_MANAGER, ObjectDecision, WriteRequest};
@@ -29,10 +29,9 @@ pub(super) async fn send_dry_runs(
     state: &ClusterState,
     decisions: &mut [ObjectDecision],
     context: &DecisionContext<'_>,
-    options: &ApplyOptions<'_>,
 ) -> Result<BTreeSet<ObjectRef>, Error> {
     let mut under_way = JoinSet::new();
-    for (at, call) in build_dry_runs(desired, state, decisions, options) {
+    for (at, call) in build_dry_runs(desired, state, decisions, context) {
         let client = client.clone();
         under_way.spawn(async move { (at, client.request_json(&call).await) });
     }
@@ -67,10 +66,10 @@ fn build_dry_runs(
     desired: &DesiredState<'_>,
     state: &ClusterState,
     decisions: &[ObjectDecision],
-    options: &ApplyOptions<'_>,
+    context: &DecisionContext<'_>,
 ) -> Vec<(usize, RepeatableRequest)> {
-    // Where nothing is sent afterwards, only differences matter.
-    let creates = options.server.dry_run != Some(DryRun::Client);
+    // A report says that an object is missing, whatever it would become.
+    let creates = !context.only_reports();
     // The API server would refuse ports and addresses that another object still holds.
     let waiting: BTreeSet<&ObjectRef> =
         find_blocking(state, &desired.cluster, decisions).into_values().collect();

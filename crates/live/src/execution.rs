@@ -14,11 +14,11 @@ use super::hooks::wait_for_hooks;
 use super::object_requests::{ObjectRequests, build_requests};
 use super::order::{Phase, assign_phase, group_by_phase};
 use super::parent::ApplySetParent;
+use super::plan_config_maps;
 use super::send_results::{SendResult, SendResults};
 use super::sender::{ProgressCounter, send_all};
-use super::stored_plan;
 use super::webhooks::AdmissionWebhooks;
-use super::{ApplyOptions, DesiredState, DryRun, Error};
+use super::{ApplyOptions, DesiredState, Error};
 use federate_kubernetes::ObjectRef;
 use federate_kubernetes::hooks::Hook;
 use federate_reconcile::{ActionKind, ObjectDecision, PlacedObjects, WriteRequest};
@@ -48,7 +48,7 @@ impl ApplyExecution<'_> {
         if of > 0 {
             counter.report_progress();
         }
-        if self.options.server.dry_run == Some(DryRun::Server) {
+        if !self.options.server.dry_run.writes() {
             return self.dry_run_rest(applied, deleted, results, &mut counter).await;
         }
         let mut parent = ApplySetParent::new(self.state, self.decisions, self.options);
@@ -56,8 +56,8 @@ impl ApplyExecution<'_> {
         send_all(self.client, self.take_parent_namespace(&mut phases), results, &mut counter).await?;
         parent.announce_members(self.client).await?;
         results.parent.clone_from(&parent.uid);
-        if let (Some(plan), Some(uid)) = (self.options.server.plan_to_keep, &parent.uid) {
-            stored_plan::write_plan(self.client, self.options.apply_set, uid, plan).await?;
+        if let (Some(plan), Some(uid)) = (self.options.server.plan_to_store, &parent.uid) {
+            plan_config_maps::write_plan(self.client, self.options.apply_set, uid, plan).await?;
         }
         let first = find_blocking(self.state, &self.desired.cluster, self.decisions);
         let (blocking, deleted): (Phased, Phased) =

@@ -51,8 +51,8 @@ mod options;
 mod order;
 mod parent;
 pub mod path;
+mod plan_config_maps;
 mod proxy;
-mod remembered_plan;
 mod request;
 mod runtime;
 mod send_results;
@@ -77,8 +77,8 @@ pub use health::{ClusterHealth, read_health};
 pub use hub::HubAccess;
 pub use kinds::ClusterKinds;
 pub use kubeconfig::Kubeconfig;
-pub use options::{ApplyOptions, ClusterOutcome, ClusterProgress, DryRun, ProgressReporter, ServerOptions};
-pub use remembered_plan::RememberedPlan;
+pub use options::{ApplyOptions, ClusterOutcome, ClusterProgress, ProgressReporter, ServerOptions};
+pub use plan_config_maps::FoundPlan;
 pub use stored_plan::StoredPlan;
 pub use survey::{SurveyOptions, SurveyResult, SurveyedCluster, find_unreachable, survey_clusters};
 pub use target::Access;
@@ -141,7 +141,7 @@ fn apply_to_cluster(
             }
             None => (target::connect_member(connections, &desired.cluster).await?, None),
         };
-        let client = client.with_dry_run(options.server.dry_run.is_some());
+        let client = client.with_dry_run(!options.server.dry_run.writes());
         let client = client
             .with_fence(options.server.fence.as_ref())
             .with_interrupt(options.server.interrupt.as_ref());
@@ -155,7 +155,7 @@ fn apply_to_cluster(
     }));
     if let Err(error) = worked {
         let why = error.to_string();
-        results.mark_actions(&mut outcome.actions, options.server.dry_run.is_some(), &why, &why);
+        results.mark_actions(&mut outcome.actions, !options.server.dry_run.writes(), &why, &why);
         outcome.error = Some(why);
     }
     outcome.actions.sort_by(|a, b| a.object.cmp(&b.object));
@@ -193,7 +193,7 @@ async fn record_event(
         }
     }
     let (true, Some(uid)) =
-        (options.server.dry_run.is_none() && (failed > 0 || !counts.is_empty()), &results.parent)
+        (options.server.dry_run.writes() && (failed > 0 || !counts.is_empty()), &results.parent)
     else {
         return;
     };
@@ -234,7 +234,7 @@ async fn reconcile_cluster(
         outcome.read = true;
         outcome.notes = parent::check_ownership(&state, options)?;
         let apply_sets = outcome.notes.len();
-        outcome.notes.extend(stored_plan::warn_if_unused(client, &state, options).await?);
+        outcome.notes.extend(plan_config_maps::warn_if_unused(client, &state, options).await?);
         let mut decided = context.decide_before_dry_run(
             cluster,
             &state.live,
@@ -248,12 +248,12 @@ async fn reconcile_cluster(
         }
         let idle = options.server.wait.is_none()
             && decided.decisions.iter().all(|decision| decision.request.is_none());
-        outcome.digest = state.digest.take().filter(|_| idle && !stored_plan::is_kept_in(&state));
+        outcome.digest = state.digest.take().filter(|_| idle && !plan_config_maps::is_stored_in(&state));
         if !idle {
             state.read_compared(&desired.cluster)?;
         }
-        let accepted = if options.asks_server {
-            dry_run::send_dry_runs(client, desired, &state, &mut decided.decisions, context, options).await?
+        let accepted = if options.server.dry_run.asks_server() {
+            dry_run::send_dry_runs(client, desired, &state, &mut decided.decisions, context).await?
         } else {
             BTreeSet::new()
         };
@@ -269,7 +269,8 @@ async fn reconcile_cluster(
         }
         outcome.orphans = orphans.map(|objects| Orphans { objects, apply_sets });
         outcome.error = stopped;
-        if outcome.error.is_some() || options.server.dry_run == Some(DryRun::Client) {
+        let sends = options.server.dry_run.asks_server() && !context.only_reports();
+        if outcome.error.is_some() || !sends {
             return Ok(());
         }
         let run = ApplyExecution {
@@ -284,10 +285,10 @@ async fn reconcile_cluster(
         run.carry_out(results).await?;
         let again = results.any_conflict() && attempt < MAX_ATTEMPTS;
         let conflicted = format!("gave up after {attempt} conflicts: another client keeps modifying it");
-        results.mark_actions(&mut outcome.actions, options.server.dry_run.is_some(), &conflicted, "");
+        results.mark_actions(&mut outcome.actions, !options.server.dry_run.writes(), &conflicted, "");
         if !again {
             record_event(client, options, results, &outcome.actions).await;
-            if let (Some(timeout), None) = (options.server.wait, options.server.dry_run) {
+            if let Some(timeout) = options.server.wait.filter(|_| options.server.dry_run.writes()) {
                 // The objects are not needed any more, and another cluster may have some in memory.
                 let applied = AppliedObjects::new(&decisions, state.kinds);
                 drop((decisions, state.live));

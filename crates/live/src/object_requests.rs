@@ -48,10 +48,10 @@ pub(super) fn build_requests(
     let path = object_path(kind, object);
     let mut patch =
         RepeatableRequest::new(Method::PATCH, path.clone()).with_query("fieldManager", FIELD_MANAGER);
-    if options.server.dry_run.is_none() && (kind.custom.is_some() || kind.is_builtin("Pod")) {
+    if options.server.dry_run.writes() && (kind.custom.is_some() || kind.is_builtin("Pod")) {
         patch = patch.until_served();
     }
-    let is_definition = object.kind == "CustomResourceDefinition" && options.server.dry_run.is_none();
+    let is_definition = object.kind == "CustomResourceDefinition" && options.server.dry_run.writes();
     let mut requests = ObjectRequests {
         object: object.clone(),
         calls: Vec::new(),
@@ -66,7 +66,7 @@ pub(super) fn build_requests(
                 let policy = if *orphans { "Orphan" } else { "Background" };
                 let delete = delete_request(&path, policy, uid, resource_version);
                 // A dry run of the new object could only fail, because the old one exists.
-                if options.server.dry_run.is_some() {
+                if !options.server.dry_run.writes() {
                     requests.calls.push(delete);
                     return Some(requests);
                 }
@@ -83,7 +83,7 @@ pub(super) fn build_requests(
                 .calls
                 .push(patch.with_query("force", "true").with_body(APPLY, &manifest_for(kind, body)));
             requests.establishes = is_definition.then(|| RepeatableRequest::get(path));
-            requests.needs = token_account(object, body).filter(|_| options.server.dry_run.is_none());
+            requests.needs = token_account(object, body).filter(|_| options.server.dry_run.writes());
         }
         WriteRequest::Delete { uid, resource_version } => {
             requests.calls.push(delete_request(&path, "Background", uid, resource_version));

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::client::{Fence, Interrupt};
 use super::early_reads::EarlyReads;
-use super::remembered_plan::RememberedPlan;
+use super::stored_plan::StoredPlan;
 use federate_kubernetes::ClusterName;
 use federate_reconcile::apply_set::ApplySetContents;
-use federate_reconcile::{Action, ApplySet, Orphans, RepoRef};
+use federate_reconcile::{Action, ApplySet, DryRunStrategy, Orphans, RepoRef};
 
 /// Receives the progress of clusters, from several threads.
 pub trait ProgressReporter: Sync {
@@ -45,16 +45,16 @@ pub enum ClusterProgress {
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct ServerOptions<'s> {
-    /// Where a dry run is decided; `None` to make writes.
-    pub dry_run: Option<DryRun>,
+    /// Whether writes are made, and where a dry run is decided.
+    pub dry_run: DryRunStrategy,
     /// How long to wait until every object is healthy; `None` not to wait.
     pub wait: Option<Duration>,
     /// What ends the wait for health, and for a server that has stopped answering, early; `None` if nothing does.
     pub interrupt: Option<Interrupt>,
-    /// The plan that the clusters are to remember; `None` where they are to remember none.
-    pub plan_to_keep: Option<&'s RememberedPlan>,
-    /// Whether the plan was decided without the memory of an earlier run.
-    pub without_memory: bool,
+    /// The plan that the clusters are to store; `None` where they are to store none.
+    pub plan_to_store: Option<&'s StoredPlan>,
+    /// Whether the plan was decided without a previous plan.
+    pub without_previous: bool,
     /// What is checked before each write.
     pub fence: Option<Fence>,
     /// What was begun to be read before it was known what is desired.
@@ -69,11 +69,11 @@ impl<'s> ServerOptions<'s> {
     /// A run that makes writes, waits for nothing, and leaves no plan in the clusters.
     pub fn new(progress: &'s dyn ProgressReporter) -> Self {
         Self {
-            dry_run: None,
+            dry_run: DryRunStrategy::None,
             wait: None,
             interrupt: None,
-            plan_to_keep: None,
-            without_memory: false,
+            plan_to_store: None,
+            without_previous: false,
             fence: None,
             early: None,
             contents: None,
@@ -83,7 +83,7 @@ impl<'s> ServerOptions<'s> {
 
     /// With another [`dry_run`](Self::dry_run).
     #[must_use]
-    pub fn with_dry_run(self, dry_run: Option<DryRun>) -> Self {
+    pub fn with_dry_run(self, dry_run: DryRunStrategy) -> Self {
         Self { dry_run, ..self }
     }
 
@@ -99,16 +99,16 @@ impl<'s> ServerOptions<'s> {
         Self { interrupt, ..self }
     }
 
-    /// With another [`plan_to_keep`](Self::plan_to_keep).
+    /// With another [`plan_to_store`](Self::plan_to_store).
     #[must_use]
-    pub fn with_plan_to_keep(self, plan_to_keep: Option<&'s RememberedPlan>) -> Self {
-        Self { plan_to_keep, ..self }
+    pub fn with_plan_to_store(self, plan_to_store: Option<&'s StoredPlan>) -> Self {
+        Self { plan_to_store, ..self }
     }
 
-    /// With another [`without_memory`](Self::without_memory).
+    /// With another [`without_previous`](Self::without_previous).
     #[must_use]
-    pub fn with_without_memory(self, without_memory: bool) -> Self {
-        Self { without_memory, ..self }
+    pub fn with_without_previous(self, without_previous: bool) -> Self {
+        Self { without_previous, ..self }
     }
 
     /// With another [`fence`](Self::fence).
@@ -142,21 +142,10 @@ pub struct ApplyOptions<'h> {
     /// The `ApplySet` whose members are adopted. Where it is the same as `apply_set`, the set itself moves to this
     /// repo.
     pub moved_from: Option<&'h ApplySet>,
-    /// Whether applies are dry-run on the API servers before anything is written.
-    pub asks_server: bool,
     /// Whether only the desired objects are read, although the `ApplySet` has other members.
     pub only_objects: bool,
     /// Whether the `ApplySet` ends: its parent is deleted when it has no members any more.
     pub ends: bool,
-}
-
-/// How far a dry run goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DryRun {
-    /// Nothing is written. What updates would become, servers may be asked all the same ([`ApplyOptions::asks_server`]).
-    Client,
-    /// Everything is sent, and nothing stored.
-    Server,
 }
 
 /// The result of a run in one cluster.

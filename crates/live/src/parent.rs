@@ -13,8 +13,8 @@ use super::client::Client;
 use super::cluster_state::ClusterState;
 use super::object_requests::{APPLY, delete_request};
 use super::path::{ApiPath, parent_path};
+use super::plan_config_maps;
 use super::request::RepeatableRequest;
-use super::stored_plan;
 use super::{ApplyOptions, Error};
 use federate_kubernetes::ObjectRef;
 use federate_kubernetes::object::pointer_text;
@@ -35,7 +35,7 @@ impl ParentRecord {
         Self {
             members: ApplySetContents::from_parent(parent),
             repo: RepoRef::from_parent(parent),
-            plan: stored_plan::is_kept(parent),
+            plan: plan_config_maps::names_plan(parent),
         }
     }
 }
@@ -136,7 +136,7 @@ impl<'p> ApplySetParent<'p> {
         let uid = parent.map(|parent| uid_and_version(parent).0);
         let is_last = options.ends && gone.is_empty() && members == ApplySetContents::default();
         let ends = parent.filter(|_| is_last).map(uid_and_version);
-        let plan = options.server.plan_to_keep.is_some() || there.as_ref().is_some_and(|record| record.plan);
+        let plan = options.server.plan_to_store.is_some() || there.as_ref().is_some_and(|record| record.plan);
         Self { options: *options, there, then: ParentRecord { members, repo, plan }, moved, uid, ends }
     }
 
@@ -186,8 +186,8 @@ impl<'p> ApplySetParent<'p> {
         let annotations = body.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
         if let Some(annotations) = annotations.filter(|_| record.plan) {
             annotations.insert(
-                stored_plan::PLAN_ANNOTATION.to_owned(),
-                stored_plan::config_map_name(apply_set, "").into(),
+                plan_config_maps::PLAN_ANNOTATION.to_owned(),
+                plan_config_maps::config_map_name(apply_set, "").into(),
             );
         }
         let stored: Value =

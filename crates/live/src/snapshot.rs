@@ -19,8 +19,7 @@ use super::path::ApiPath;
 use super::request::RepeatableRequest;
 use super::runtime::{for_each_cluster, join_result, limit_time};
 use super::{
-    Access, ApplyOptions, ClusterProgress, DesiredState, DryRun, Error, ProgressReporter, ServerOptions,
-    target,
+    Access, ApplyOptions, ClusterProgress, DesiredState, Error, ProgressReporter, ServerOptions, target,
 };
 use federate_apiserver_model::ResourceKind;
 use federate_apiserver_model::managed_fields::read_fields;
@@ -28,7 +27,7 @@ use federate_dialect::probe::Healthz;
 use federate_dialect::{ClusterObservation, ClusterReads, HubKinds};
 use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::{ClusterName, Object};
-use federate_reconcile::ApplySet;
+use federate_reconcile::{ApplySet, DryRunStrategy};
 
 /// How long a cluster may take where `--timeout` does not say it.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(5);
@@ -132,13 +131,12 @@ async fn read_member(
             ..observe_cluster(client, &desired.cluster, options.now).await?
         });
     }
-    let server = ServerOptions::new(&NoProgress).with_dry_run(Some(DryRun::Client));
+    let server = ServerOptions::new(&NoProgress).with_dry_run(DryRunStrategy::Client);
     let read_options = ApplyOptions {
         server: &server,
         apply_set: options.set,
         repo: None,
         moved_from: None,
-        asks_server: false,
         only_objects: false,
         ends: false,
     };

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::lists::{ListRequest, list_objects};
 use super::path::parent_path;
+use super::plan_config_maps::{self, FoundPlan};
 use super::request::RepeatableRequest;
 use super::runtime::{for_each_cluster, limit_time};
-use super::stored_plan::{self, StoredPlan};
 use super::{Access, DesiredState, Error, target};
 use federate_apiserver_model::ResourceKind;
 use federate_dialect::{ClusterReads, ObjectScope};
@@ -20,8 +20,8 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What is read of each cluster.
 pub struct SurveyOptions<'s> {
-    /// The `ApplySet` whose remembered plan is read, if it is.
-    pub memory: Option<&'s ApplySet>,
+    /// The `ApplySet` whose stored plan is read, if it is.
+    pub stores_plan: Option<&'s ApplySet>,
     /// What the schedulers look at.
     pub reads: &'s ClusterReads,
 }
@@ -38,8 +38,8 @@ pub struct SurveyedCluster {
 /// What was found in a cluster.
 #[derive(Debug, Default)]
 pub struct SurveyResult {
-    /// The plan that it remembers; nothing where that was not asked.
-    pub memory: StoredPlan,
+    /// The plan that it stores; nothing where that was not asked.
+    pub plan: FoundPlan,
     /// The objects that schedulers look at; `None` where they look at none.
     pub objects: Option<Vec<Object>>,
 }
@@ -56,9 +56,9 @@ pub fn survey_clusters(
         let time = connections.timeout().unwrap_or(DEFAULT_TIMEOUT);
         let found = runtime.block_on(limit_time(Some(time), async {
             let client = target::connect_member(connections, &desired.cluster).await?;
-            let memory = match survey.memory {
-                Some(set) => stored_plan::read_plan(&client, set).await?,
-                None => StoredPlan::Nothing,
+            let plan = match survey.stores_plan {
+                Some(set) => plan_config_maps::read_plan(&client, set).await?,
+                None => FoundPlan::Nothing,
             };
             let lists = scheduler_lists(&desired.cluster, survey.reads);
             let objects = if lists.is_empty() {
@@ -66,7 +66,7 @@ pub fn survey_clusters(
             } else {
                 Some(list_objects(&client, lists.into_iter(), &desired.cluster).await?)
             };
-            Ok(SurveyResult { memory, objects })
+            Ok(SurveyResult { plan, objects })
         }));
         SurveyedCluster { cluster: desired.cluster.clone(), found }
     })

@@ -3,7 +3,7 @@
 //! ```text
 //! Session (old) ─► read ─► PlacementIntent ─► write ─► Migration { edits, objects }
 //!                                                        │
-//!                       MigratedSource (old files + edits) ─► Session (new)
+//!                       MigratedTree (old files + edits) ─► Session (new)
 //!                                                                │
 //! Session (old) ────────────────────────────────────────────────┴─► proof: each object equal,
 //!                                                                    equal now, or different with a reason
@@ -19,6 +19,7 @@ mod error;
 mod freeze;
 mod intent;
 mod inventory;
+mod migrated_tree;
 mod migration;
 mod page;
 mod placed;
@@ -29,7 +30,6 @@ mod reason;
 mod rendering;
 mod repo_text;
 mod report;
-mod source;
 mod stress;
 mod switch;
 mod template_text;
@@ -45,6 +45,7 @@ use federate_session::Session;
 use conversion::RepoConversion;
 
 pub use error::{MigrationError, MigrationProblem, UnknownDirection};
+pub use migrated_tree::MigratedTree;
 pub use migration::{FileEdit, MigratedObject, Migration, Mode, Target, UnequalRule};
 pub use page::{MigrationPage, RunbookSection};
 pub use proof::{ObjectDifference, ObjectProof, Proof, ProofSides, Verdict, prove_migration};
@@ -53,7 +54,6 @@ pub use rendering::remove_bookkeeping;
 pub use report::{
     FileChangeKind, FileRow, MigrationReport, ObjectRow, ProofCounts, ReasonRow, ReportSubject, RuleRow,
 };
-pub use source::MigratedSource;
 pub use stress::{DEFAULT_SEED, ReasonCount, Stress, StressExample, StressOptions, stress_migration};
 pub use switch::{
     RUNBOOK_FILE, RunbookNames, StepCheck, StepExpectation, StepState, SwitchStep, WorldCheck, check_world,

@@ -1,7 +1,7 @@
 //! The proof by stress: the comparison of both sides over random states of the inventory and of the workloads.
 //!
 //! A state is a short list of events: clusters are lost, tainted, relabelled, resized or removed, workloads are scaled.
-//! Both sides decide about it with their own current plan as the memory. The states follow from a seed, so that a run can
+//! Both sides decide about it with their own current plan as the previous plan. The states follow from a seed, so that a run can
 //! be repeated. Of the states in which a reason leads to a difference, the one with the fewest events is kept, and made
 //! smaller as long as the difference stays.
 

@@ -12,29 +12,28 @@ use federate_migrate::{
     DEFAULT_SEED, DifferenceKind, MigratedObject, Migration, Proof, ProofSides, Reason, Stress,
     StressOptions, UnequalRule, Verdict, prove_migration, stress_migration,
 };
-use federate_repo::{Config, SourceFile};
+use federate_repo::{Config, RepoFile};
 use federate_session::{Session, SessionOptions};
 
-fn open(files: Vec<SourceFile>) -> Session {
+fn open(files: Vec<RepoFile>) -> Session {
     let mut session = Session::from_files(files, Config::default(), SessionOptions::new(DIALECTS));
     session.keep_values();
     session
 }
 
 fn repo(text: &str) -> Session {
-    open(vec![SourceFile { path: "all.yaml".into(), bytes: Vec::from(text).into() }])
+    open(vec![RepoFile { path: "all.yaml".into(), bytes: Vec::from(text).into() }])
 }
 
 /// The files of an example.
-fn example(name: &str) -> Vec<SourceFile> {
-    fn add(files: &mut Vec<SourceFile>, root: &Path, folder: &Path) {
+fn example(name: &str) -> Vec<RepoFile> {
+    fn add(files: &mut Vec<RepoFile>, root: &Path, folder: &Path) {
         for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             if entry.is_dir() {
                 add(files, root, &entry);
             } else if entry.extension().is_some_and(|extension| extension == "yaml") {
                 let path = entry.strip_prefix(root).unwrap().to_string_lossy().into_owned();
-                files
-                    .push(SourceFile { path: path.as_str().into(), bytes: fs::read(&entry).unwrap().into() });
+                files.push(RepoFile { path: path.as_str().into(), bytes: fs::read(&entry).unwrap().into() });
             }
         }
     }

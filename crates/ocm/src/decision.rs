@@ -13,11 +13,11 @@ use federate_dialect::{Placed, Placement, PreviousPlan, Unschedulable};
 use federate_kubernetes::{ClusterName, ObjectRef, work};
 
 use crate::api::NAME;
-use crate::memory::{Decisions, PlacementMemory};
 use crate::report::PlacementReport;
 use crate::schedule::groups::{Grouping, group, record_decisions};
 use crate::schedule::queue::{QueueRun, evaluation_limit, run_queue};
 use crate::schedule::{Evaluation, Failure, PlacementSubject, Rejection, Skipped};
+use crate::state::{Decisions, OcmState};
 use crate::{OcmPlanner, failover};
 
 /// The most passes over all placements after the queue is empty.
@@ -49,7 +49,7 @@ fn digest_spec(subject: &PlacementSubject<'_>) -> String {
 fn read_unsettled(plane: &OcmPlanner<'_>, previous: &PreviousPlan) -> BTreeSet<usize> {
     let is_unsettled = |subject: &PlacementSubject<'_>| {
         let row = previous.find_row(&subject.object.id)?;
-        let digest = row.read_scheduler_state::<PlacementMemory>().unsettled?;
+        let digest = row.read_scheduler_state::<OcmState>().unsettled?;
         Some(digest == digest_spec(subject))
     };
     let subjects = plane.placements.iter().enumerate();
@@ -171,12 +171,12 @@ pub(crate) fn list_rows(plane: &OcmPlanner<'_>, decisions: &HubDecisions) -> Vec
     let rows = plane.placements.iter().zip(&decisions.reports).enumerate();
     let row = |(at, (subject, report)): (usize, (&PlacementSubject<'_>, &PlacementReport))| {
         let mut row = placement_row(report);
-        let memory = PlacementMemory {
+        let state = OcmState {
             unsettled: decisions.unsettled.contains(&at).then(|| digest_spec(subject)),
             expired: failover::keep_expired(plane, subject, &decisions.earlier),
         };
-        if memory != PlacementMemory::default() {
-            row.write_scheduler_state(&memory);
+        if state != OcmState::default() {
+            row.write_scheduler_state(&state);
         }
         row
     };

@@ -9,10 +9,10 @@ use crate::OcmPlanner;
 use crate::api::NAME;
 use crate::decision::{HubDecisions, decide_placements, placement_row};
 use crate::fleet::Member;
-use crate::memory::Decisions;
 use crate::report::PlacementReport;
 use crate::schedule::taints::{TolerationClock, find_untolerated};
 use crate::schedule::{Eligibility, PlacementSubject, Rejection};
+use crate::state::Decisions;
 use crate::works::{self, Destination, WorkBundle};
 
 mod rollout;

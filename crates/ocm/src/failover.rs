@@ -12,9 +12,9 @@ use federate_kubernetes::ClusterName;
 use crate::OcmPlanner;
 use crate::api::Toleration;
 use crate::fleet::{Member, MemberTaint, NO_SELECT, NO_SELECT_IF_NEW};
-use crate::memory::{Decisions, PlacementMemory};
 use crate::schedule::PlacementSubject;
 use crate::schedule::taints::{TolerationClock, find_untolerated, matches};
+use crate::state::{Decisions, OcmState};
 
 /// Whether some placement has a toleration that ends.
 pub(crate) fn has_ends(planner: &OcmPlanner<'_>) -> bool {
@@ -37,7 +37,7 @@ pub(crate) fn end_tolerations(
     else {
         return outcome;
     };
-    let memory: PlacementMemory = row.read_scheduler_state();
+    let state: OcmState = row.read_scheduler_state();
     let mut expired = BTreeSet::new();
     for member in &planner.hub.fleet.members {
         let name = &member.cluster.name;
@@ -47,7 +47,7 @@ pub(crate) fn end_tolerations(
                 // A taint for new clusters does not matter where the cluster is selected.
                 let tolerations = &subject.spec.tolerations;
                 let leaves = find_untolerated(member, tolerations, true, TolerationClock::Over).is_some();
-                if leaves && row.clusters.contains_cluster(name) && !memory.expired.contains(name) {
+                if leaves && row.clusters.contains_cluster(name) && !state.expired.contains(name) {
                     outcome.evicted.push(name.clone());
                 }
                 expired.insert(name.clone());
@@ -55,9 +55,9 @@ pub(crate) fn end_tolerations(
             None => {}
         }
     }
-    if memory.expired != expired {
+    if state.expired != expired {
         let mut after = row.clone();
-        after.write_scheduler_state(&PlacementMemory { expired, ..memory });
+        after.write_scheduler_state(&OcmState { expired, ..state });
         outcome.placement = Some(after);
     }
     outcome

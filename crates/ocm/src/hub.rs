@@ -7,10 +7,10 @@ use federate_kubernetes::{ClusterName, Object, ObjectRef};
 
 use crate::OcmPlanner;
 use crate::kinds::CLUSTER_GROUP;
-use crate::memory::Decisions;
 use crate::report::PlacementReport;
 use crate::rollout::works;
 use crate::schedule::queue::{QueueRun, run_queue};
+use crate::state::Decisions;
 
 pub use crate::fleet::MemberTaint;
 pub use crate::report::{NamedScores, PlacementCondition};
@@ -21,7 +21,7 @@ pub use crate::schedule::groups::{DecisionGroup, DecisionRecord};
 pub use crate::schedule::predicate::UnsupportedExpression;
 pub use crate::schedule::{Failure, Rejection, Skipped};
 
-/// The kinds that the memory is read from, the inventory, and what describes it.
+/// The kinds that the previous plan is read from, the inventory, and what describes it.
 pub(crate) const HUB_KINDS: [HubKinds; 1] = [HubKinds {
     group: CLUSTER_GROUP,
     kinds: &[

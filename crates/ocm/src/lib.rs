@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A placement places nothing by itself: others refer to its decisions. Its row of the plan has its clusters, which are
-//! the memory of the next run as well.
+//! the previous plan of the next run as well.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,6 @@ pub mod hub;
 mod import;
 mod kinds;
 pub mod member;
-pub mod memory;
 mod order;
 mod quantity;
 mod readers;
@@ -52,15 +51,16 @@ pub mod schedule;
 mod selector;
 mod sets;
 mod starter;
+pub mod state;
 mod validation;
 mod works;
 
 use api::NAME;
 use fleet::Fleet;
 use kinds::{CLUSTER_GROUP, WORK_GROUP};
-use memory::Decisions;
 use schedule::{Hub, PlacementSubject};
 use sets::ClusterSets;
+use state::Decisions;
 use works::WorkBundle;
 
 /// The dialect.
@@ -142,7 +142,7 @@ impl KindCatalog for Ocm {
 
 impl HubReader for Ocm {
     fn read_hub_plan(&self, hub: &[Object]) -> Result<Plan, UnreadableObject> {
-        Ok(memory::memory_of(hub))
+        Ok(state::read_plan(hub))
     }
 
     fn hub_kinds(&self) -> &'static [HubKinds] {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use federate_kubernetes::{ClusterName, ObjectRef};
 
-use crate::memory::Decisions;
 use crate::schedule::groups::{DecisionGroup, DecisionRecord, record_decisions};
 use crate::schedule::{Eligibility, Evaluation, Failure, Hub, PlacementSubject, Rejection, Skipped};
+use crate::state::Decisions;
 
 /// A condition of a placement.
 #[derive(Clone, Debug, PartialEq, Eq)]

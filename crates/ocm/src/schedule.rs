@@ -17,7 +17,7 @@ use federate_kubernetes::{ClusterName, Object, work};
 
 use crate::api::{PlacementSpec, Toleration};
 use crate::fleet::Member;
-use crate::memory::{Decisions, PlacementKey, placement_key};
+use crate::state::{Decisions, PlacementKey, placement_key};
 
 pub(crate) mod add_on_scores;
 pub(crate) mod groups;

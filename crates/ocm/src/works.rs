@@ -211,7 +211,7 @@ pub(crate) fn placement_id(set: &ObjectRef, name: &str) -> ObjectRef {
 /// A bundle that sends an object, with the clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-struct WorkMemory {
+struct BundleState {
     /// Present if several bundles send the object.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     works: Vec<WorkShare>,
@@ -226,9 +226,9 @@ pub(crate) struct WorkShare {
 
 /// The parts of a row, by bundle.
 pub(crate) fn list_shares(row: &Placement) -> Vec<WorkShare> {
-    let memory: WorkMemory = row.read_scheduler_state();
-    if !memory.works.is_empty() {
-        return memory.works;
+    let state: BundleState = row.read_scheduler_state();
+    if !state.works.is_empty() {
+        return state.works;
     }
     let clusters = row.clusters.iter().map(|placed| placed.name.clone()).collect();
     row.policy.clone().map(|policy| WorkShare { policy, clusters }).into_iter().collect()
@@ -293,7 +293,7 @@ fn join_shares(
     row.clusters = taken.into_iter().map(|name| Placed { name, replicas: None }).collect();
     row.unschedulable = reason;
     if kept.len() > 1 {
-        row.write_scheduler_state(&WorkMemory { works: kept });
+        row.write_scheduler_state(&BundleState { works: kept });
     }
     row
 }

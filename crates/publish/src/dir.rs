@@ -6,7 +6,7 @@
 //! folder that contains any other file is refused.
 //!
 //! After a power failure, files may be damaged. Only `placements.yaml` is forced to the disk, after all other
-//! files and before the exchange, because it is the scheduler's memory and shows that the folder belongs to
+//! files and before the exchange, because it is the previous plan of the next run and shows that the folder belongs to
 //! federate. All other files can be rendered again, and are, because the next run compares contents.
 
 use std::io;

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::cached_create::CachedCreate;
 use super::decision::decide_object;
-use super::decision_input::{DecisionInput, KindLookup};
+use super::decision_input::{ControlPlaneQuery, DecisionInput, KindLookup};
 use super::drift::{ClusterView, DriftRules};
 use super::keep_annotations::find_keep_annotation;
 use super::live_object::with_fields;
@@ -192,6 +192,11 @@ impl DecisionContext<'_> {
         self.engine.clusters().iter().find(|cluster| cluster.name == *name)
     }
 
+    /// Whether differences are only reported: no request is sent for them.
+    pub fn only_reports(&self) -> bool {
+        self.drift.as_ref().is_some_and(|drift| !drift.correct)
+    }
+
     /// Decides about everything in a cluster without asking its API server. `live` has the live objects, `kind` the
     /// kinds.
     pub fn decide_offline(
@@ -287,7 +292,7 @@ impl DecisionContext<'_> {
     ) -> ClusterDecisions {
         // A dump may have been made before the first apply.
         let is_member = self.settings.is_member();
-        let has_apply_set = self.settings.asks_server
+        let has_apply_set = self.settings.dry_run.asks_server()
             || live.cluster_objects(&cluster.name).iter().any(|object| is_member(&object.body));
         let known = ClusterView { cluster, live, kind, settings: &self.settings, has_apply_set };
         decided.decisions = std::mem::take(&mut decided.decisions)
@@ -370,31 +375,24 @@ impl DecisionContext<'_> {
             cached_create: &desired.cached_create,
             autoscalers,
             live: there.map(|object| &object.body),
-            control_plane_action: &|managed| {
-                let action = self.ask_control_plane(cluster, placement?, there, managed)?;
-                Some(desired.reveal_action(action))
-            },
+            control_plane: &PlacedObjectQuery { context: self, cluster, desired, placement, live: there },
             keeps_applied: placement.is_some_and(|row| self.engine.keeps_applied(row, cluster)),
         };
         decide_object(&input, &self.settings)
     }
 
-    /// What the control plane does about an object. A managed object is marked as its own.
-    fn ask_control_plane(
+    /// What the control plane does about a live object that counts as its own.
+    fn action_for_managed(
         &self,
         cluster: &Cluster,
         placement: &Placement,
-        there: Option<&Object>,
-        managed: bool,
-    ) -> Option<federate_dialect::ControlPlaneAction> {
-        let mut there = there.cloned();
-        if let Some(live) = &mut there {
-            read_fields(&mut live.body);
-            if managed {
-                self.engine.mark_object(placement, live);
-            }
+        live: Option<&Object>,
+    ) -> Option<ControlPlaneAction> {
+        let mut live = live.map(with_all_fields);
+        if let Some(live) = &mut live {
+            self.engine.mark_object(placement, live);
         }
-        self.engine.reconcile_object(placement, cluster, there.as_ref())
+        self.engine.reconcile_object(placement, cluster, live.as_ref())
     }
 
     /// The managed objects of a cluster.
@@ -476,7 +474,7 @@ impl DecisionContext<'_> {
                 let preserved = candidates
                     .placements
                     .get(&object.id)
-                    .and_then(|row| self.ask_control_plane(cluster, row, Some(object), true));
+                    .and_then(|row| self.action_for_managed(cluster, row, Some(object)));
                 let released =
                     preserved.is_some_and(|action| matches!(action.op, federate_dialect::SyncOp::Release(_)));
                 match reason_to_keep(object, prune) {
@@ -498,6 +496,36 @@ impl DecisionContext<'_> {
         }
         (decisions, too_many)
     }
+}
+
+/// Asks the control plane that places an object what it does about it in a cluster.
+struct PlacedObjectQuery<'q> {
+    context: &'q DecisionContext<'q>,
+    cluster: &'q Cluster,
+    desired: &'q DesiredObject,
+    /// The row of the object, if a control plane places it.
+    placement: Option<&'q Placement>,
+    live: Option<&'q Object>,
+}
+
+impl ControlPlaneQuery for PlacedObjectQuery<'_> {
+    fn action_for_managed(&self) -> Option<ControlPlaneAction> {
+        let action = self.context.action_for_managed(self.cluster, self.placement?, self.live)?;
+        Some(self.desired.reveal_action(action))
+    }
+
+    fn action_by_marks(&self) -> Option<ControlPlaneAction> {
+        let live = self.live.map(with_all_fields);
+        let action = self.context.engine.reconcile_object(self.placement?, self.cluster, live.as_ref())?;
+        Some(self.desired.reveal_action(action))
+    }
+}
+
+/// A live object with the fields that are text until they are looked at.
+fn with_all_fields(live: &Object) -> Object {
+    let mut live = live.clone();
+    read_fields(&mut live.body);
+    live
 }
 
 /// The group of a CRD's custom resources, and their kind.

@@ -74,7 +74,7 @@ pub(super) fn restrict_to_drift(
     );
     match separate {
         // The schema is not known here, and an apply of the whole object changes nothing else.
-        Err(_) if settings.asks_server && whole => decision,
+        Err(_) if settings.dry_run.asks_server() && whole => decision,
         Err(failure) => refuse_correction(decision, &failure),
         Ok(SeparateApply { body, handed, result }) => {
             let changed = diff_fields(live, &result, settings);

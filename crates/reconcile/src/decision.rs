@@ -85,7 +85,7 @@ fn other_version(body: &Value, live: &Value, kind: &ResourceKind) -> Option<Stri
 }
 
 fn create_object(input: &DecisionInput<'_>, settings: &DecisionSettings<'_>) -> ObjectDecision {
-    if let Some(reason) = control_plane_hold((input.control_plane_action)(false).as_ref()) {
+    if let Some(reason) = control_plane_hold(input.control_plane.action_by_marks().as_ref()) {
         return decide_nothing(input, ActionKind::Skip, reason);
     }
     let body = input.cached_create.labelled_body(input.body, settings).clone();
@@ -99,7 +99,7 @@ fn create_object(input: &DecisionInput<'_>, settings: &DecisionSettings<'_>) -> 
             }
         }
         // The API server says what it becomes.
-        Err(_) if settings.asks_server => {
+        Err(_) if settings.dry_run.asks_server() => {
             let request = Some(WriteRequest::Apply { body, handover: None, replaces: None });
             ObjectDecision { action: bare_action(input, ActionKind::Create), request, refused: false }
         }
@@ -115,7 +115,7 @@ fn update_object(
     kind: ActionKind,
     settings: &DecisionSettings<'_>,
 ) -> ObjectDecision {
-    let action = (input.control_plane_action)(true);
+    let action = input.control_plane.action_for_managed();
     if let Some(reason) = control_plane_hold(action.as_ref()) {
         return decide_nothing(input, ActionKind::Skip, reason);
     }
@@ -131,14 +131,14 @@ fn update_object(
     let result = match apply_object(Some(before), &body, &write) {
         Ok(result) => result,
         Err(_)
-            if settings.asks_server
+            if settings.dry_run.asks_server()
                 && kind == ActionKind::Update
                 && is_applied(input.live.unwrap_or(completed), &body, None) =>
         {
             completed.clone()
         }
         // An estimate, until the API server says what it becomes: with defaults, and with fields that are not known.
-        Err(_) if settings.asks_server => {
+        Err(_) if settings.dry_run.asks_server() => {
             let estimate = overlay_values(before, &body);
             overlay_values(&complete_object(input.kind, estimate.clone()), &estimate)
         }
@@ -241,7 +241,8 @@ fn replace_or_refuse(
             )
         }
         ReplacementDecision::Possible(how) => {
-            let unknown = managed_field_entries(completed).next().is_none() && !settings.asks_server;
+            let unknown =
+                managed_field_entries(completed).next().is_none() && !settings.dry_run.asks_server();
             let hints = [how.as_str(), if unknown { WITHOUT_MANAGERS } else { "" }];
             let reason = std::iter::once(describe_refusal(input.object, failure))
                 .chain(hints.into_iter().filter(|hint| !hint.is_empty()).map(str::to_owned));
@@ -283,7 +284,7 @@ fn adopt_object(
     }
     let refused = match settings.adopt {
         Some(adopt) => adopt.refusal_to_adopt(&taken.action, &settings.managers),
-        None => match (input.control_plane_action)(false) {
+        None => match input.control_plane.action_by_marks() {
             Some(action) if action.adopts || !matches!(action.op, federate_dialect::SyncOp::Nothing) => None,
             Some(action) => Some(not_adopted(&action)),
             None => Some("it exists already; --adopt if-no-restart would adopt it".to_owned()),
@@ -371,6 +372,7 @@ mod tests {
     use serde_json::json;
 
     use super::super::CachedCreate;
+    use super::super::decision_input::NoControlPlane;
     use super::*;
     use federate_engine::autoscalers::Autoscalers;
     use federate_kubernetes::{ClusterName, ObjectRef};
@@ -394,7 +396,7 @@ mod tests {
                 cached_create: &CachedCreate::default(),
                 autoscalers: &Autoscalers::default(),
                 live: None,
-                control_plane_action: &|_| None,
+                control_plane: &NoControlPlane,
                 keeps_applied: false,
             };
             note_kept_address(&input, &service(live))

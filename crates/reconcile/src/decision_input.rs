@@ -19,6 +19,15 @@ const UP_TO_DATE: &str = "OK";
 /// The kinds of a cluster.
 pub type KindLookup<'k> = dyn Fn(&ObjectRef) -> Cow<'k, ResourceKind> + Sync + 'k;
 
+/// Says what a control plane does about an object in a cluster; `None` if none places it.
+pub trait ControlPlaneQuery {
+    /// The action if the control plane manages the live object.
+    fn action_for_managed(&self) -> Option<ControlPlaneAction>;
+
+    /// The action by the marks that the live object has.
+    fn action_by_marks(&self) -> Option<ControlPlaneAction>;
+}
+
 /// An object that is rendered for a cluster.
 pub struct DecisionInput<'w> {
     /// The cluster.
@@ -35,8 +44,8 @@ pub struct DecisionInput<'w> {
     pub(super) autoscalers: &'w Autoscalers,
     /// The live object as it was read, with fields that are not in the schema.
     pub live: Option<&'w Value>,
-    /// What its control plane does about it, given whether the live object is managed by it.
-    pub control_plane_action: &'w dyn Fn(bool) -> Option<ControlPlaneAction>,
+    /// Says what its control plane does about it.
+    pub control_plane: &'w dyn ControlPlaneQuery,
     /// Whether its control plane surely leaves a managed object alone that is as it was applied.
     pub keeps_applied: bool,
 }
@@ -66,5 +75,20 @@ pub(super) fn retain_live_values(
         // It would send the live object.
         SyncOp::Nothing => project_values(input.body, &strip_unapplied_fields(live)),
         _ => input.body.clone(),
+    }
+}
+
+/// No control plane places the object.
+#[cfg(test)]
+pub(super) struct NoControlPlane;
+
+#[cfg(test)]
+impl ControlPlaneQuery for NoControlPlane {
+    fn action_for_managed(&self) -> Option<ControlPlaneAction> {
+        None
+    }
+
+    fn action_by_marks(&self) -> Option<ControlPlaneAction> {
+        None
     }
 }

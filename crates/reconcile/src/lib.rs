@@ -47,13 +47,13 @@ mod settings;
 pub use apply_set::ApplySet;
 pub use cached_create::CachedCreate;
 pub use decision::decide_object;
-pub use decision_input::{DecisionInput, KindLookup};
+pub use decision_input::{ControlPlaneQuery, DecisionInput, KindLookup};
 pub use field_managers::{FieldManagers, PERSON_MANAGERS, Writer};
 pub use object_decision::{HandoverWrite, ObjectDecision, WriteRequest};
 pub use placed_objects::PlacedObjects;
 pub use replacement::ReplacedObject;
 pub use repo_ref::RepoRef;
-pub use settings::{AdoptionMode, DecisionSettings};
+pub use settings::{AdoptionMode, DecisionSettings, DryRunStrategy};
 
 /// The kind of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]

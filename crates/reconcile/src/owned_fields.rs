@@ -35,7 +35,7 @@ pub(super) fn is_unchanged(input: &DecisionInput<'_>, live: &Value, settings: &D
         return false;
     }
     input.keeps_applied || {
-        let action = (input.control_plane_action)(true);
+        let action = input.control_plane.action_for_managed();
         control_plane_hold(action.as_ref()).is_none()
             && retain_live_values(input, action.as_ref(), live) == *input.body
     }
@@ -185,8 +185,9 @@ mod tests {
     use super::super::cluster::DesiredObject;
     use super::super::comparison;
     use super::super::decision::decide_object;
+    use super::super::decision_input::NoControlPlane;
     use super::super::listed_object::ListedObject;
-    use super::super::{ActionKind, ApplySet, FIELD_MANAGER, FieldManagers};
+    use super::super::{ActionKind, ApplySet, DryRunStrategy, FIELD_MANAGER, FieldManagers};
     use super::*;
     use federate_dialect::Dialects;
     use federate_engine::autoscalers::Autoscalers;
@@ -238,7 +239,7 @@ mod tests {
             cached_create: &CachedCreate::default(),
             autoscalers: &Autoscalers::default(),
             live: None,
-            control_plane_action: &|_| None,
+            control_plane: &NoControlPlane,
             keeps_applied: true,
         };
         let key = DigestKey::new(b"k");
@@ -307,7 +308,7 @@ mod tests {
             rolling: &[],
             key,
             now: "2026-01-02T00:00:00Z",
-            asks_server: true,
+            dry_run: DryRunStrategy::None,
             moved_from: None,
             managers: FieldManagers::new(None, true, Dialects::default()),
             ignored: Vec::new(),

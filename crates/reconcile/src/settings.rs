@@ -44,6 +44,29 @@ impl AdoptionMode {
     }
 }
 
+/// Whether a run writes, or where it is decided what writing would do, as `kubectl --dry-run` has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DryRunStrategy {
+    /// Writes are made. API servers are asked before, with dry runs.
+    None,
+    /// Writes are planned without asking an API server: its answers are predicted.
+    Client,
+    /// API servers are asked with dry runs, and store nothing.
+    Server,
+}
+
+impl DryRunStrategy {
+    /// Whether API servers are asked with dry runs.
+    pub fn asks_server(self) -> bool {
+        self != Self::Client
+    }
+
+    /// Whether anything is stored.
+    pub fn writes(self) -> bool {
+        self == Self::None
+    }
+}
+
 /// The rules for all decisions of a run.
 #[derive(Clone, Debug)]
 pub struct DecisionSettings<'r> {
@@ -65,8 +88,8 @@ pub struct DecisionSettings<'r> {
     pub key: &'r DigestKey,
     /// The time, in RFC 3339 notation with seconds.
     pub now: &'r str,
-    /// Whether an API server is asked: then what it would refuse is not refused here.
-    pub asks_server: bool,
+    /// Where a dry run is decided. If an API server is asked, what it would refuse is not refused here.
+    pub dry_run: DryRunStrategy,
     /// The `ApplySet` whose members are taken over.
     pub moved_from: Option<&'r ApplySet>,
     /// The managers whose fields are taken over.

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use crate::source::Source;
+use crate::file_tree::FileTree;
 
 /// Builds objects from files.
 pub trait Builder: Send + Sync {
     /// Runs the jobs, which are all different. The results are in the same order.
-    fn build(&self, source: &dyn Source, jobs: &[BuildJob]) -> Vec<Result<BuildOutput, BuildError>>;
+    fn build(&self, tree: &dyn FileTree, jobs: &[BuildJob]) -> Vec<Result<BuildOutput, BuildError>>;
 }
 
 /// Decrypts files of a repo.

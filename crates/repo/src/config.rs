@@ -13,7 +13,7 @@ use federate_kubernetes::schema::find_similar;
 use federate_kubernetes::{Finding, Severity};
 use federate_yaml::Position;
 
-use super::source::SourceFile;
+use super::file_tree::RepoFile;
 
 mod sources;
 
@@ -265,7 +265,7 @@ pub enum ConfigKind {
 
 impl Config {
     /// Parses the file. An empty file is the default.
-    pub fn parse(file: &SourceFile) -> Result<Self, Finding> {
+    pub fn parse(file: &RepoFile) -> Result<Self, Finding> {
         let bytes = &*file.bytes;
         let stream = federate_yaml::read_stream(bytes);
         if let Some(e) = stream.errors.first() {

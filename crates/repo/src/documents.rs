@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::engine_syntax::{EngineSyntax, TemplateEngine, engine_of_name, find_engine_syntax};
+use super::file_tree::RepoFile;
 use super::ownership::FileUse;
-use super::source::SourceFile;
-use super::template_syntax::{TemplateEngine, TemplateSyntax, engine_of_name, find_template_syntax};
 use federate_kubernetes::{Finding, Object, ObjectRef, Origin, Severity, kinds, names};
 use federate_yaml::{Stream, Warning, WarningKind};
 
@@ -72,41 +72,41 @@ pub(crate) struct FileContents {
     pub(crate) objects: Vec<Object>,
     pub(crate) findings: Vec<Finding>,
     /// The syntax of another engine, if the file is a template of it.
-    pub(crate) template: Option<TemplateSyntax>,
+    pub(crate) engine_syntax: Option<EngineSyntax>,
 }
 
 /// Reads a file of a repo.
-pub(crate) fn read_repo_file(file: &SourceFile, file_use: FileUse) -> FileContents {
+pub(crate) fn read_repo_file(file: &RepoFile, file_use: FileUse) -> FileContents {
     if file_use == FileUse::Input {
         return FileContents::default();
     }
     if file_use == FileUse::ChartTemplate && String::from_utf8_lossy(&file.bytes).contains("{{") {
-        let template = Some(TemplateSyntax { engine: TemplateEngine::Go, line: 1 });
-        return FileContents { template, ..FileContents::default() };
+        let engine_syntax = Some(EngineSyntax { engine: TemplateEngine::Go, line: 1 });
+        return FileContents { engine_syntax, ..FileContents::default() };
     }
     let contents = parse_file(file);
     let has_errors = contents.findings.iter().any(Finding::is_error);
-    let template = engine_in_names(&contents.objects).or_else(|| {
-        if has_errors { find_template_syntax(&String::from_utf8_lossy(&file.bytes)) } else { None }
+    let engine_syntax = engine_in_names(&contents.objects).or_else(|| {
+        if has_errors { find_engine_syntax(&String::from_utf8_lossy(&file.bytes)) } else { None }
     });
-    match template {
-        Some(_) => FileContents { template, ..FileContents::default() },
+    match engine_syntax {
+        Some(_) => FileContents { engine_syntax, ..FileContents::default() },
         None => contents,
     }
 }
 
 /// The engine whose expressions are in the names of objects.
-fn engine_in_names(objects: &[Object]) -> Option<TemplateSyntax> {
+fn engine_in_names(objects: &[Object]) -> Option<EngineSyntax> {
     objects.iter().find_map(|object| {
         let id = &object.id;
         let names = [Some(&id.name), id.namespace.as_ref(), Some(&id.kind), Some(&id.api_version)];
         let engine = names.into_iter().flatten().find_map(|name| engine_of_name(name))?;
-        Some(TemplateSyntax { engine, line: object.origin.line })
+        Some(EngineSyntax { engine, line: object.origin.line })
     })
 }
 
 /// Reads a file.
-pub(crate) fn parse_file(file: &SourceFile) -> FileContents {
+pub(crate) fn parse_file(file: &RepoFile) -> FileContents {
     split_documents(&file.path, federate_yaml::read_stream(&file.bytes))
 }
 

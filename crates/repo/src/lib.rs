@@ -20,18 +20,18 @@ mod cluster_independent;
 pub mod config;
 mod documents;
 pub mod duplicates;
+pub mod engine_syntax;
 pub mod exclusion;
+pub mod file_tree;
 mod ignore_rules;
+mod jinja;
 mod live_dump;
 mod other_tools;
 pub mod ownership;
 pub mod pointer_file;
 mod scope;
 mod selection;
-pub mod source;
 mod sources;
-mod template;
-pub mod template_syntax;
 mod tree_path;
 mod unreadable;
 pub mod update;
@@ -41,20 +41,20 @@ use scope::{ScopeSource, Scopes};
 
 pub use config::Config;
 pub use duplicates::Duplicate;
+pub use engine_syntax::TemplateEngine;
+pub use file_tree::{EmptyTree, FileTree, RepoFile, TreeError};
 pub use live_dump::{objects_of, read_live_objects};
 pub use ownership::{BuildRoot, BuildTool};
 pub use selection::{ConfigChoice, InvalidPath, ReadOptions, find_entry, normalize_path};
-pub use source::{EmptySource, Source, SourceError, SourceFile};
 pub use sources::{Builds, RenamedObject, SourceBuild, SourceRecord, build_sources};
-pub use template_syntax::TemplateEngine;
 pub use update::{ChangedFile, NeedsReload};
 
 use classification::ClassifiedObjects;
 use cluster_independent::PlacementDecider;
+use engine_syntax::{EngineSyntax, UNKNOWN_NAME};
 use exclusion::{ExcludedObject, Exclusion};
 use ownership::{FileUse, OwnedObjects, Ownership};
 use sources::BuiltVariant;
-use template_syntax::{TemplateSyntax, UNKNOWN_NAME};
 
 /// The role of an object in a dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -234,7 +234,7 @@ pub struct UnexpandedRepo<'a> {
     /// The repo without the output of `*.j2` files.
     pub repo: Repo,
     /// The `*.j2` files.
-    jinja: Vec<SourceFile>,
+    jinja: Vec<RepoFile>,
     /// What was built for each cluster, completed by what is the same for all.
     per_cluster: Vec<Template>,
     scopes: Scopes,
@@ -246,26 +246,26 @@ pub struct RepoFiles {
     pub(crate) config: Config,
     config_path: Option<Arc<str>>,
     findings: Vec<Finding>,
-    plain: Vec<SourceFile>,
+    plain: Vec<RepoFile>,
     contents: Vec<documents::FileContents>,
-    jinja: Vec<SourceFile>,
+    jinja: Vec<RepoFile>,
     pub(crate) ownership: Ownership,
     pub(crate) texts: BTreeMap<Arc<str>, Arc<[u8]>>,
 }
 
 /// Loads a repo. `claims` knows the kinds of dialects. Errors are in the repo's findings.
 pub fn load_repo<'a>(
-    source: &dyn Source,
+    tree: &dyn FileTree,
     options: &ReadOptions,
     claims: &'a dyn Claims,
 ) -> UnexpandedRepo<'a> {
-    read_files(source, options).assemble_repo(Builds::default(), claims)
+    read_files(tree, options).assemble_repo(Builds::default(), claims)
 }
 
 /// Reads the files of a repo.
-pub fn read_files(source: &dyn Source, options: &ReadOptions) -> RepoFiles {
+pub fn read_files(tree: &dyn FileTree, options: &ReadOptions) -> RepoFiles {
     let mut findings = Vec::new();
-    let config_file = selection::read_config(source, options).unwrap_or_else(|finding| {
+    let config_file = selection::read_config(tree, options).unwrap_or_else(|finding| {
         findings.push(finding);
         None
     });
@@ -277,7 +277,7 @@ pub fn read_files(source: &dyn Source, options: &ReadOptions) -> RepoFiles {
     let config_path = config_file.as_ref().map(|file| file.path.clone());
     let (selection, bad_patterns) = walk::FileSelection::new(&config, config_path.as_ref(), options);
     findings.extend(bad_patterns);
-    let (files, unread) = walk::read_selected_files(source, &selection);
+    let (files, unread) = walk::read_selected_files(tree, &selection);
     findings.extend(unread);
     let mut files = RepoFiles::new(files, config);
     files.texts.extend(config_file.map(|file| (file.path, file.bytes)));
@@ -287,12 +287,12 @@ pub fn read_files(source: &dyn Source, options: &ReadOptions) -> RepoFiles {
 }
 
 /// Loads a repo from files in memory, in any order.
-pub fn load_bytes(files: Vec<SourceFile>, config: Config, claims: &dyn Claims) -> UnexpandedRepo<'_> {
+pub fn load_bytes(files: Vec<RepoFile>, config: Config, claims: &dyn Claims) -> UnexpandedRepo<'_> {
     RepoFiles::new(files, config).assemble_repo(Builds::default(), claims)
 }
 
 impl RepoFiles {
-    fn new(mut files: Vec<SourceFile>, config: Config) -> Self {
+    fn new(mut files: Vec<RepoFile>, config: Config) -> Self {
         files.par_sort_by(|a, b| a.path.cmp(&b.path));
         let texts = files.iter().map(|file| (file.path.clone(), file.bytes.clone())).collect();
         let (jinja, plain): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| {
@@ -388,10 +388,10 @@ impl RepoFiles {
         for (file, mut read) in all.filter(|(file, _)| !builds.inputs.contains(&*file.path)) {
             objects.append(&mut read.objects);
             let is_owned = ownership.file_use(&file.path) != FileUse::Plain;
-            if read.template.is_some() || (is_owned && !read.findings.is_empty()) {
+            if read.engine_syntax.is_some() || (is_owned && !read.findings.is_empty()) {
                 unread.push(UnreadFile {
                     file: file.clone(),
-                    syntax: read.template,
+                    syntax: read.engine_syntax,
                     findings: read.findings,
                 });
             } else {
@@ -408,14 +408,14 @@ impl RepoFiles {
             .collect();
         let claims = classification::ClaimTable::new(claims, objects.iter().chain(builds.built_objects()));
         let mut owned = separate_owned(&mut objects, &ownership, &claims);
-        let mut templates_of_engines = EngineTemplates::default();
+        let mut engine_files = EngineFiles::default();
         for file in unread {
             let name = ownership.chart_name(&file.file.path).unwrap_or(UNKNOWN_NAME);
             let outlines = file.outline_objects(name, &scopes, claims.claims);
             let (policies, rest) = separate_policies(outlines, &claims);
             match (file.syntax, ownership.file_use(&file.file.path)) {
                 (Some(syntax), FileUse::Plain) => {
-                    templates_of_engines.add_file(&file.file, syntax, rest, &policies);
+                    engine_files.add_file(&file.file, syntax, rest, &policies);
                 }
                 (syntax, _) => {
                     if syntax.is_none() && !policies.is_empty() {
@@ -448,7 +448,7 @@ impl RepoFiles {
         let ClassifiedObjects { claimed, templates, duplicates, excluded, findings: wrong } =
             classification::classify_objects(objects, &claims);
         findings.extend(wrong);
-        roots.extend(templates_of_engines.into_builds());
+        roots.extend(engine_files.into_roots());
         let mut repo = Repo {
             config,
             config_path,
@@ -566,8 +566,8 @@ impl Builds {
 
 /// A file whose text is not read as YAML.
 struct UnreadFile {
-    file: SourceFile,
-    syntax: Option<TemplateSyntax>,
+    file: RepoFile,
+    syntax: Option<EngineSyntax>,
     findings: Vec<Finding>,
 }
 
@@ -575,7 +575,7 @@ impl UnreadFile {
     /// What the text seems to define; `name` stands for expressions.
     fn outline_objects(&self, name: &str, scopes: &Scopes, claims: &dyn Claims) -> Vec<Object> {
         let text = String::from_utf8_lossy(&self.file.bytes);
-        let mut outlines = template_syntax::outline_objects(&self.file.path, &text, name);
+        let mut outlines = engine_syntax::outline_objects(&self.file.path, &text, name);
         for object in &mut outlines {
             scopes.normalize_namespace(object, claims);
         }
@@ -599,19 +599,13 @@ fn separate_policies(
     (policies, rest)
 }
 
-/// The templates of other engines, by engine.
+/// The files that other template engines render, by engine.
 #[derive(Default)]
-struct EngineTemplates(BTreeMap<TemplateEngine, BuildRoot>);
+struct EngineFiles(BTreeMap<TemplateEngine, BuildRoot>);
 
-impl EngineTemplates {
-    fn add_file(
-        &mut self,
-        file: &SourceFile,
-        syntax: TemplateSyntax,
-        objects: Vec<Object>,
-        policies: &[Object],
-    ) {
-        let TemplateSyntax { engine, line } = syntax;
+impl EngineFiles {
+    fn add_file(&mut self, file: &RepoFile, syntax: EngineSyntax, objects: Vec<Object>, policies: &[Object]) {
+        let EngineSyntax { engine, line } = syntax;
         let build = self.0.entry(engine).or_insert_with(|| BuildRoot {
             line,
             ..BuildRoot::new(BuildTool::Template(engine), file.path.clone())
@@ -621,7 +615,7 @@ impl EngineTemplates {
         build.unread.extend(policies.iter().map(|object| object.id.clone()));
     }
 
-    fn into_builds(self) -> impl Iterator<Item = BuildRoot> {
+    fn into_roots(self) -> impl Iterator<Item = BuildRoot> {
         self.0.into_values()
     }
 }
@@ -655,7 +649,7 @@ fn separate_owned(
 }
 
 /// The objects of one file, unchanged: none is claimed, and no namespace is added.
-pub fn parse_objects(file: &SourceFile) -> (Vec<Object>, Vec<Finding>) {
+pub fn parse_objects(file: &RepoFile) -> (Vec<Object>, Vec<Finding>) {
     let contents = documents::parse_file(file);
     (contents.objects, contents.findings)
 }
@@ -664,13 +658,13 @@ impl UnexpandedRepo<'_> {
     /// Completes the repo by rendering its `*.j2` files for each cluster. Without clusters, they are skipped
     /// with a warning.
     pub fn into_repo(self, clusters: &[Cluster]) -> Repo {
-        let mut repo = self.expand_templates(clusters);
+        let mut repo = self.render_jinja_files(clusters);
         let hooks = exclusion::report_hooks(&repo.excluded);
         repo.add_findings(hooks);
         repo
     }
 
-    fn expand_templates(self, clusters: &[Cluster]) -> Repo {
+    fn render_jinja_files(self, clusters: &[Cluster]) -> Repo {
         let Self { mut repo, jinja, per_cluster, scopes, claims } = self;
         for template in per_cluster {
             repo.add_template(template);
@@ -680,7 +674,7 @@ impl UnexpandedRepo<'_> {
             repo.add_jinja_of_others(&others, &scopes, &claims);
             report_no_clusters(&ours).into_iter().collect()
         } else {
-            let renderer = template::Renderer::new(clusters, &repo.config, jinja.len(), &scopes, &claims);
+            let renderer = jinja::Renderer::new(clusters, &repo.config, jinja.len(), &scopes, &claims);
             let expanded: Vec<_> = jinja.par_iter().map(|file| renderer.expand_file(file)).collect();
             match renderer.total().report_excess() {
                 // How many files were rendered before the limit differs from run to run.
@@ -695,7 +689,7 @@ impl UnexpandedRepo<'_> {
 }
 
 /// The finding about `*.j2` files that no cluster can be rendered for.
-fn report_no_clusters(jinja: &[SourceFile]) -> Option<Finding> {
+fn report_no_clusters(jinja: &[RepoFile]) -> Option<Finding> {
     let first = jinja.first()?;
     let message = match jinja.len() {
         1 => "a template is rendered for each cluster, but the repo has no clusters".to_owned(),
@@ -705,8 +699,8 @@ fn report_no_clusters(jinja: &[SourceFile]) -> Option<Finding> {
 }
 
 /// Whether a `*.j2` file is a template of another program.
-fn is_for_another_program(file: &SourceFile) -> bool {
-    template_syntax::is_for_another_program(&String::from_utf8_lossy(&file.bytes))
+fn is_for_another_program(file: &RepoFile) -> bool {
+    engine_syntax::is_for_another_program(&String::from_utf8_lossy(&file.bytes))
 }
 
 impl Repo {
@@ -721,7 +715,7 @@ impl Repo {
     /// Adds what `*.j2` files give. Returns the findings about them.
     fn add_expanded(
         &mut self,
-        jinja: Vec<SourceFile>,
+        jinja: Vec<RepoFile>,
         expanded: Vec<(Vec<Template>, Vec<Finding>)>,
         scopes: &Scopes,
         claims: &classification::ClaimTable<'_>,
@@ -760,24 +754,24 @@ impl Repo {
     /// Adds `*.j2` files of other programs to what other engines build.
     fn add_jinja_of_others(
         &mut self,
-        files: &[SourceFile],
+        files: &[RepoFile],
         scopes: &Scopes,
         claims: &classification::ClaimTable<'_>,
     ) {
-        let mut templates = EngineTemplates::default();
+        let mut engine_files = EngineFiles::default();
         for build in
             self.builds.extract_if(.., |build| build.tool == BuildTool::Template(TemplateEngine::Jinja))
         {
-            templates.0.insert(TemplateEngine::Jinja, build);
+            engine_files.0.insert(TemplateEngine::Jinja, build);
         }
         for file in files {
-            let syntax = TemplateSyntax { engine: TemplateEngine::Jinja, line: 1 };
+            let syntax = EngineSyntax { engine: TemplateEngine::Jinja, line: 1 };
             let unread = UnreadFile { file: file.clone(), syntax: Some(syntax), findings: Vec::new() };
             let outlines = unread.outline_objects(UNKNOWN_NAME, scopes, claims.claims);
             let (policies, rest) = separate_policies(outlines, claims);
-            templates.add_file(file, syntax, rest, &policies);
+            engine_files.add_file(file, syntax, rest, &policies);
         }
-        self.builds.extend(templates.into_builds());
+        self.builds.extend(engine_files.into_roots());
     }
 
     /// Adds findings, and sorts all by place.

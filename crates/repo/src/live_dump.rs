@@ -2,20 +2,20 @@
 
 use rayon::prelude::*;
 
+use super::file_tree::{FileTree, RepoFile};
 use super::scope::Scopes;
-use super::source::{Source, SourceFile};
 use super::{Claims, Config, ReadOptions, documents, walk};
 use federate_kubernetes::{Finding, LiveObjects, Object, Severity};
 
-/// Reads the live objects of each cluster with a folder in `source`; `name` is the folder's name in findings.
+/// Reads the live objects of each cluster with a folder in `tree`; `name` is the folder's name in findings.
 /// An empty folder means that the cluster has no objects.
-pub fn read_live_objects(source: &dyn Source, name: &str) -> (LiveObjects, Vec<Finding>) {
+pub fn read_live_objects(tree: &dyn FileTree, name: &str) -> (LiveObjects, Vec<Finding>) {
     let (selection, _) = walk::FileSelection::new(&Config::default(), None, &ReadOptions::default());
-    let (files, mut findings) = walk::read_selected_files(source, &selection);
+    let (files, mut findings) = walk::read_selected_files(tree, &selection);
     let contents: Vec<_> = files.par_iter().map(|file| parse_dump_file(file, name)).collect();
     let mut live = LiveObjects::default();
-    for entry in source.list_folder("").unwrap_or_default() {
-        if matches!(entry.kind, super::source::EntryKind::Folder) {
+    for entry in tree.list_folder("").unwrap_or_default() {
+        if matches!(entry.kind, super::file_tree::EntryKind::Folder) {
             live.insert(entry.name.as_str().into(), Vec::new());
         }
     }
@@ -30,7 +30,7 @@ pub fn read_live_objects(source: &dyn Source, name: &str) -> (LiveObjects, Vec<F
 }
 
 /// The objects of files with the output of `kubectl get -o yaml`, in the order of the files.
-pub fn objects_of(files: &[SourceFile], claims: &dyn Claims) -> (Vec<Object>, Vec<Finding>) {
+pub fn objects_of(files: &[RepoFile], claims: &dyn Claims) -> (Vec<Object>, Vec<Finding>) {
     let (mut all, mut findings) = (Vec::new(), Vec::new());
     for read in files.iter().map(documents::parse_file) {
         all.extend(read.objects);
@@ -44,9 +44,9 @@ pub fn objects_of(files: &[SourceFile], claims: &dyn Claims) -> (Vec<Object>, Ve
 }
 
 /// The file's objects; origins include the folder's name.
-fn parse_dump_file(file: &SourceFile, name: &str) -> documents::FileContents {
+fn parse_dump_file(file: &RepoFile, name: &str) -> documents::FileContents {
     let path = format!("{}/{}", name.trim_end_matches('/'), file.path).into();
-    documents::parse_file(&SourceFile { path, bytes: file.bytes.clone() })
+    documents::parse_file(&RepoFile { path, bytes: file.bytes.clone() })
 }
 
 fn apply_scopes(mut objects: Vec<Object>) -> Vec<Object> {
@@ -57,7 +57,7 @@ fn apply_scopes(mut objects: Vec<Object>) -> Vec<Object> {
     objects
 }
 
-fn report_stray_file(file: &SourceFile, name: &str) -> Finding {
+fn report_stray_file(file: &RepoFile, name: &str) -> Finding {
     let path = format!("{}/{}", name.trim_end_matches('/'), file.path).into();
     let message =
         "this file belongs to no cluster: the objects of a cluster must be in a folder with its name";

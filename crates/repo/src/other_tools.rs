@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use federate_kubernetes::{Finding, Severity};
 
+use crate::file_tree::RepoFile;
 use crate::ownership::name_of;
-use crate::source::SourceFile;
 
 /// A tool, with the files that it starts from.
 struct Tool {
@@ -34,11 +34,11 @@ const TOOLS: [Tool; 3] = [
 ];
 
 /// One finding for each tool that the files, which are sorted by path, show.
-pub(crate) fn report_tools(files: &[SourceFile]) -> Vec<Finding> {
+pub(crate) fn report_tools(files: &[RepoFile]) -> Vec<Finding> {
     TOOLS.iter().filter_map(|tool| report_tool(tool, files)).collect()
 }
 
-fn report_tool(tool: &Tool, files: &[SourceFile]) -> Option<Finding> {
+fn report_tool(tool: &Tool, files: &[RepoFile]) -> Option<Finding> {
     let paths: Vec<&Arc<str>> = files
         .iter()
         .filter(|file| tool.files.contains(&name_of(&file.path)) && has_key(file, tool.key))
@@ -62,7 +62,7 @@ fn report_tool(tool: &Tool, files: &[SourceFile]) -> Option<Finding> {
     Some(Finding::in_file(Severity::Warning, "other-tool", first, None, message).with_help(help))
 }
 
-fn has_key(file: &SourceFile, key: &str) -> bool {
+fn has_key(file: &RepoFile, key: &str) -> bool {
     let documents = federate_yaml::read_stream(&file.bytes).documents;
     match key {
         "" => !documents.iter().any(|document| {

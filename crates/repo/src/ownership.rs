@@ -11,9 +11,9 @@ use federate_kubernetes::{Object, ObjectRef};
 
 use crate::ClaimedObject;
 use crate::build::BuildError;
-use crate::source::SourceFile;
+use crate::engine_syntax::TemplateEngine;
+use crate::file_tree::RepoFile;
 use crate::sources::Builds;
-use crate::template_syntax::TemplateEngine;
 use crate::tree_path::is_within;
 
 mod chart;
@@ -138,7 +138,7 @@ pub struct Ownership {
 
 impl Ownership {
     /// Finds the kustomizations and charts among files, which are sorted by path.
-    pub(crate) fn from_files(files: &[SourceFile]) -> Self {
+    pub(crate) fn from_files(files: &[RepoFile]) -> Self {
         let mut ownership = Self::default();
         for file in files.iter().filter(|file| name_of(&file.path) == CHART_FILE_NAME) {
             if ownership.chart_of(&file.path).is_none()
@@ -178,7 +178,7 @@ impl Ownership {
     }
 
     /// Notes which kustomizations list files that are not there.
-    fn note_missing(&mut self, files: &[SourceFile]) {
+    fn note_missing(&mut self, files: &[RepoFile]) {
         for kustomization in &mut self.kustomizations {
             if !kustomization.resources.iter().all(|path| has_path(files, path)) {
                 kustomization.unknown = kustomization.unknown.or(Some("it lists what is not in the repo"));
@@ -528,7 +528,7 @@ pub(crate) struct OwnedObjects {
 }
 
 /// Whether a path is a file or a folder of these files, which are sorted by path.
-fn has_path(files: &[SourceFile], path: &str) -> bool {
+fn has_path(files: &[RepoFile], path: &str) -> bool {
     let at = files.partition_point(|file| &*file.path < path);
     // Names such as `a-b` lie between `a` and `a/b`.
     let below = files.partition_point(|file| *file.path < *format!("{path}/"));

@@ -1,4 +1,4 @@
-//! What of a source is read: the paths and the configuration that a user names.
+//! What of a tree is read: the paths and the configuration that a user names.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,12 +7,12 @@ use std::sync::Arc;
 use federate_kubernetes::{Finding, Severity};
 
 use super::config;
+use super::file_tree::{EntryKind, FileTree, RepoFile, TreeError};
 use super::pointer_file::find_pointer;
-use super::source::{EntryKind, Source, SourceError, SourceFile};
 use super::tree_path::join_path;
 use super::unreadable::{outside_link_error, sparse_checkout_error, unreadable_error};
 
-/// What of a source is read.
+/// What of a tree is read.
 #[derive(Clone, Debug, Default)]
 pub struct ReadOptions {
     /// The output folder in it, which is not read.
@@ -27,16 +27,16 @@ pub struct ReadOptions {
 /// A configuration that is not the one at the root.
 #[derive(Clone, Debug)]
 pub enum ConfigChoice {
-    /// The file of the source at this path.
-    InSource(String),
-    /// This file, which is not part of the source.
-    File(SourceFile),
+    /// The file of the tree at this path.
+    InTree(String),
+    /// This file, which is not part of the tree.
+    File(RepoFile),
 }
 
 impl ConfigChoice {
     /// A configuration with the default settings.
     pub fn empty() -> Self {
-        Self::File(SourceFile { path: config::DEFAULT_FILE_NAME.into(), bytes: Arc::default() })
+        Self::File(RepoFile { path: config::DEFAULT_FILE_NAME.into(), bytes: Arc::default() })
     }
 }
 
@@ -108,13 +108,13 @@ impl SelectedPaths {
 }
 
 /// Reads the configuration: the chosen file, or the one at the root, if it exists.
-pub(crate) fn read_config(source: &dyn Source, options: &ReadOptions) -> Result<Option<SourceFile>, Finding> {
+pub(crate) fn read_config(tree: &dyn FileTree, options: &ReadOptions) -> Result<Option<RepoFile>, Finding> {
     match &options.config {
         Some(ConfigChoice::File(file)) => return Ok(Some(file.clone())),
-        Some(ConfigChoice::InSource(path)) => return read_chosen_config(source, path).map(Some),
+        Some(ConfigChoice::InTree(path)) => return read_chosen_config(tree, path).map(Some),
         None => {}
     }
-    let entries = source.list_folder("").map_err(|why| unreadable_error("", why))?;
+    let entries = tree.list_folder("").map_err(|why| unreadable_error("", why))?;
     let mut found = config::FILE_NAMES.into_iter().filter_map(|name| {
         let entry = entries.iter().find(|entry| entry.name == name)?;
         let is_file =
@@ -128,21 +128,21 @@ pub(crate) fn read_config(source: &dyn Source, options: &ReadOptions) -> Result<
             .with_help("keep one of them, or choose one with --config"));
     }
     let bytes = match kind {
-        EntryKind::LinkToFile(real) => source.read_file(real),
+        EntryKind::LinkToFile(real) => tree.read_file(real),
         EntryKind::LinkOutside(to) => return Err(outside_link_error(name, to)),
-        EntryKind::Unreadable(why) => Err(SourceError::Unreadable(why.clone())),
+        EntryKind::Unreadable(why) => Err(TreeError::Unreadable(why.clone())),
         EntryKind::SparseFile => return Err(sparse_checkout_error(name, &[])),
-        _ => source.read_file(name),
+        _ => tree.read_file(name),
     };
     let bytes = bytes.map_err(|why| unreadable_error(name, why))?;
     if let Some(pointer) = find_pointer(name, &bytes) {
         return Err(pointer);
     }
-    Ok(Some(SourceFile { path: name.into(), bytes: bytes.into() }))
+    Ok(Some(RepoFile { path: name.into(), bytes: bytes.into() }))
 }
 
-fn read_chosen_config(source: &dyn Source, path: &str) -> Result<SourceFile, Finding> {
-    let entry = find_entry(source, path);
+fn read_chosen_config(tree: &dyn FileTree, path: &str) -> Result<RepoFile, Finding> {
+    let entry = find_entry(tree, path);
     let real = match &entry {
         Some(EntryKind::LinkToFile(real)) => real,
         Some(EntryKind::LinkOutside(to)) => return Err(outside_link_error(path, to)),
@@ -153,26 +153,26 @@ fn read_chosen_config(source: &dyn Source, path: &str) -> Result<SourceFile, Fin
             return Err(unreadable_error(path, "there is no such file").with_help(help));
         }
     };
-    let bytes = source.read_file(real).map_err(|why| unreadable_error(path, why))?;
+    let bytes = tree.read_file(real).map_err(|why| unreadable_error(path, why))?;
     match find_pointer(path, &bytes) {
         Some(pointer) => Err(pointer),
-        None => Ok(SourceFile { path: Arc::from(path), bytes: bytes.into() }),
+        None => Ok(RepoFile { path: Arc::from(path), bytes: bytes.into() }),
     }
 }
 
 impl ReadOptions {
-    /// The paths that a source does not have.
-    pub fn missing_paths(&self, source: &dyn Source) -> Vec<&str> {
+    /// The paths that a tree does not have.
+    pub fn missing_paths(&self, tree: &dyn FileTree) -> Vec<&str> {
         self.paths
             .iter()
             .map(String::as_str)
-            .filter(|path| !path.is_empty() && find_entry(source, path).is_none())
+            .filter(|path| !path.is_empty() && find_entry(tree, path).is_none())
             .collect()
     }
 }
 
 /// The entry at a path, whose folders may be links.
-pub fn find_entry(source: &dyn Source, path: &str) -> Option<EntryKind> {
+pub fn find_entry(tree: &dyn FileTree, path: &str) -> Option<EntryKind> {
     let mut real = String::new();
     let mut kind = EntryKind::Folder;
     for part in path.split('/') {
@@ -181,7 +181,7 @@ pub fn find_entry(source: &dyn Source, path: &str) -> Option<EntryKind> {
             EntryKind::LinkToFolder(to) => to,
             _ => return None,
         };
-        kind = source.list_folder(&real).ok()?.into_iter().find(|entry| entry.name == part)?.kind;
+        kind = tree.list_folder(&real).ok()?.into_iter().find(|entry| entry.name == part)?.kind;
         real = join_path(&real, part);
     }
     Some(match kind {

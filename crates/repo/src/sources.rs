@@ -14,7 +14,7 @@ use crate::build::{
 };
 use crate::config::{CLUSTER_PLACEHOLDER, Hooks, LoadRestrictor, PerCluster, SourceConfig, SourceKind};
 use crate::duplicates::unversioned_identity;
-use crate::source::{EntryKind, Source, SourceError, TreeEntry};
+use crate::file_tree::{EntryKind, FileTree, TreeEntry, TreeError};
 use crate::{Claims, RepoFiles, Role, documents};
 
 mod application_set;
@@ -129,17 +129,17 @@ impl SourceEntry<'_> {
     /// The jobs for clusters; for no cluster in particular if there are none.
     fn list_jobs(
         &self,
-        source: &dyn Source,
+        tree: &dyn FileTree,
         clusters: &[Cluster],
         apis: &ApiClasses,
     ) -> Result<Jobs, SourceProblem> {
         let mut jobs = Jobs::new();
         if clusters.is_empty() || !self.is_per_cluster() {
-            jobs.insert(self.job_for(source, None, &[].into())?, Vec::new());
+            jobs.insert(self.job_for(tree, None, &[].into())?, Vec::new());
             return Ok(jobs);
         }
         for cluster in clusters {
-            let job = self.job_for(source, Some(cluster), &apis.list_for(cluster))?;
+            let job = self.job_for(tree, Some(cluster), &apis.list_for(cluster))?;
             jobs.entry(job).or_default().push(cluster.name.clone());
         }
         for names in jobs.values_mut() {
@@ -150,7 +150,7 @@ impl SourceEntry<'_> {
 
     fn job_for(
         &self,
-        source: &dyn Source,
+        tree: &dyn FileTree,
         cluster: Option<&Cluster>,
         apis: &Arc<[String]>,
     ) -> Result<BuildJob, SourceProblem> {
@@ -160,7 +160,7 @@ impl SourceEntry<'_> {
                 (Some(PerCluster::Overlay(folder)), Some(cluster)) => {
                     let folder = folder.trim_start_matches("./").trim_end_matches('/');
                     Some(folder.replace(CLUSTER_PLACEHOLDER, &cluster.name))
-                        .filter(|folder| has_kustomization(source, folder))
+                        .filter(|folder| has_kustomization(tree, folder))
                 }
                 _ => None,
             };
@@ -174,7 +174,7 @@ impl SourceEntry<'_> {
         let default = SourceConfig::default();
         let config = config.unwrap_or(&default);
         let (files, set) = config.values_for(cluster);
-        let values = expand_values(source, &files)?;
+        let values = expand_values(tree, &files)?;
         Ok(BuildJob::Chart(Box::new(ChartJob {
             path: path.clone(),
             release: config.release.clone(),
@@ -236,9 +236,9 @@ fn kustomization_paths(folder: &str) -> [String; 3] {
 }
 
 /// Whether a folder has a kustomization.
-fn has_kustomization(source: &dyn Source, folder: &str) -> bool {
-    is_folder(source, folder)
-        && source.list_folder(folder).is_ok_and(|entries| {
+fn has_kustomization(tree: &dyn FileTree, folder: &str) -> bool {
+    is_folder(tree, folder)
+        && tree.list_folder(folder).is_ok_and(|entries| {
             entries
                 .iter()
                 .any(|entry| entry.kind == EntryKind::File && KUSTOMIZATIONS.contains(&entry.name.as_str()))
@@ -246,31 +246,31 @@ fn has_kustomization(source: &dyn Source, folder: &str) -> bool {
 }
 
 /// Whether a path is a folder that no link leads to.
-fn is_folder(source: &dyn Source, folder: &str) -> bool {
-    folder.is_empty() || matches!(crate::selection::find_entry(source, folder), Some(EntryKind::Folder))
+fn is_folder(tree: &dyn FileTree, folder: &str) -> bool {
+    folder.is_empty() || matches!(crate::selection::find_entry(tree, folder), Some(EntryKind::Folder))
 }
 
-/// A source whose folders are listed once.
-pub(crate) struct CachedSource<'s> {
-    source: &'s dyn Source,
-    folders: Mutex<BTreeMap<String, Result<Vec<TreeEntry>, SourceError>>>,
+/// A tree whose folders are listed once.
+pub(crate) struct CachedTree<'s> {
+    tree: &'s dyn FileTree,
+    folders: Mutex<BTreeMap<String, Result<Vec<TreeEntry>, TreeError>>>,
 }
 
-impl Source for CachedSource<'_> {
-    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, SourceError> {
+impl FileTree for CachedTree<'_> {
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, TreeError> {
         let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
-        folders.entry(folder.to_owned()).or_insert_with(|| self.source.list_folder(folder)).clone()
+        folders.entry(folder.to_owned()).or_insert_with(|| self.tree.list_folder(folder)).clone()
     }
 
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, SourceError> {
-        self.source.read_file(path)
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, TreeError> {
+        self.tree.read_file(path)
     }
 }
 
 /// Builds the sources of a repo. `inventory` returns the clusters of the objects that it is given.
 pub fn build_sources(
     files: &RepoFiles,
-    source: &dyn Source,
+    tree: &dyn FileTree,
     builder: &dyn Builder,
     claims: &dyn Claims,
     inventory: &dyn Fn(Vec<Object>) -> Vec<Cluster>,
@@ -280,8 +280,8 @@ pub fn build_sources(
     if entries.is_empty() && described.is_empty() {
         return builds;
     }
-    let source = CachedSource { source, folders: Mutex::default() };
-    let runner = Runner { files, source: &source, builder, finder: OriginFinder::new(files) };
+    let tree = CachedTree { tree, folders: Mutex::default() };
+    let runner = Runner { files, tree: &tree, builder, finder: OriginFinder::new(files) };
     let (late, early): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.is_per_cluster());
     let mut built = runner.build_entries(&early, &[], &mut builds);
     if !late.is_empty() || !described.is_empty() {
@@ -389,7 +389,7 @@ fn matches_overlay(pattern: &str, folder: &str) -> bool {
 
 struct Runner<'f> {
     files: &'f RepoFiles,
-    source: &'f CachedSource<'f>,
+    tree: &'f CachedTree<'f>,
     builder: &'f dyn Builder,
     finder: OriginFinder<'f>,
 }
@@ -440,8 +440,8 @@ impl Runner<'_> {
                     .findings
                     .push(self.files.invalid_config(&format!("/sources/{}/{key}", entry.index), why));
             }
-            let flux = FluxReader::new(self.source, self.files.written_objects());
-            let argo = ArgoReader { source: self.source, clusters };
+            let flux = FluxReader::new(self.tree, self.files.written_objects());
+            let argo = ArgoReader { tree: self.tree, clusters };
             for object in objects {
                 let read = match entry.kind {
                     SourceKind::Flux(_) => flux.read_object(object).map(|source| vec![source]),
@@ -517,11 +517,11 @@ impl Runner<'_> {
         let mut jobs = Jobs::new();
         let is_chart = matches!(source.job, DescribedJob::Chart(_));
         if clusters.is_empty() || (!is_chart && source.clusters.is_none()) {
-            jobs.insert(source.job_for(self.source, None, apis)?, Vec::new());
+            jobs.insert(source.job_for(self.tree, None, apis)?, Vec::new());
             return Ok(jobs);
         }
         for cluster in selected {
-            let job = source.job_for(self.source, Some(cluster), apis)?;
+            let job = source.job_for(self.tree, Some(cluster), apis)?;
             jobs.entry(job).or_default().push(cluster.name.clone());
         }
         Ok(jobs)
@@ -536,7 +536,7 @@ impl Runner<'_> {
     ) -> Vec<(BuiltSource, Vec<String>)> {
         let apis = ApiClasses::new(clusters);
         let listed: Vec<Result<Jobs, SourceProblem>> =
-            entries.par_iter().map(|entry| entry.list_jobs(self.source, clusters, &apis)).collect();
+            entries.par_iter().map(|entry| entry.list_jobs(self.tree, clusters, &apis)).collect();
         let results = self.run_jobs(listed.iter().flatten());
         entries
             .iter()
@@ -549,7 +549,7 @@ impl Runner<'_> {
     fn run_jobs<'j>(&self, listed: impl Iterator<Item = &'j Jobs>) -> JobResults {
         let jobs: BTreeSet<&BuildJob> = listed.flat_map(BTreeMap::keys).collect();
         let jobs: Vec<BuildJob> = jobs.into_iter().cloned().collect();
-        let results = self.builder.build(self.source, &jobs);
+        let results = self.builder.build(self.tree, &jobs);
         jobs.into_par_iter()
             .zip(results)
             .map(|(job, result)| {

@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use super::classification::ClaimTable;
 use super::exclusion::Exclusion;
+use super::file_tree::RepoFile;
 use super::ownership::FileUse;
 use super::pointer_file::find_pointer;
 use super::scope::{ScopeSource, Scopes};
-use super::source::SourceFile;
 use super::sources::owned_identity;
 use super::{Claims, Repo, Template, config, documents, ignore_rules, walk};
 use federate_kubernetes::{Object, ObjectRef};
@@ -180,9 +180,9 @@ impl<'r> Interpretation<'r> {
             return Err("it scales other objects");
         }
         let Some(bytes) = &file.bytes else { return Ok(Vec::new()) };
-        let file = SourceFile { path: file.path.clone(), bytes: bytes.clone() };
+        let file = RepoFile { path: file.path.clone(), bytes: bytes.clone() };
         let mut contents = documents::read_repo_file(&file, FileUse::Plain);
-        if contents.template.is_some() {
+        if contents.engine_syntax.is_some() {
             return Err("it is a template of another engine");
         }
         if contents.objects.iter().any(|object| Exclusion::from_object(object).is_some()) {

@@ -1,4 +1,4 @@
-//! Finds the files to read in any [`Source`].
+//! Finds the files to read in any [`FileTree`].
 //!
 //! Every real file and folder is read once, under its own path if that is included: a symbolic link only adds
 //! files that are not read otherwise, so link loops end.
@@ -11,10 +11,10 @@ use ignore::gitignore::Gitignore;
 use rayon::prelude::*;
 
 use super::config::{self, Config};
+use super::file_tree::{EntryKind, FileTree, RepoFile, TreeEntry, TreeError};
 use super::ignore_rules::{IGNORE_FILES, IgnoreRules, compile_patterns, detect_format};
 use super::pointer_file::find_pointer;
 use super::selection::{ReadOptions, SelectedPaths};
-use super::source::{EntryKind, Source, SourceError, SourceFile, TreeEntry};
 use super::tree_path::{is_within, join_path};
 use super::unreadable::{outside_link_error, sparse_checkout_error, submodule_error, unreadable_error};
 use federate_kubernetes::{Finding, Severity};
@@ -145,11 +145,8 @@ impl FileSelection {
 }
 
 /// The files to read, sorted by path, and findings.
-pub fn read_selected_files(
-    source: &dyn Source,
-    selection: &FileSelection,
-) -> (Vec<SourceFile>, Vec<Finding>) {
-    let mut walk = Walk::new(source, selection);
+pub fn read_selected_files(tree: &dyn FileTree, selection: &FileSelection) -> (Vec<RepoFile>, Vec<Finding>) {
+    let mut walk = Walk::new(tree, selection);
     walk.list_files();
     walk.findings.extend(selection.report_unused_paths(&walk.files, &walk.met));
     walk.findings.extend(report_languages(&walk.languages));
@@ -158,18 +155,18 @@ pub fn read_selected_files(
         findings.push(sparse_checkout_error(first, others));
     }
     let total = AtomicUsize::new(0);
-    let read: Vec<Result<SourceFile, Finding>> = files
+    let read: Vec<Result<RepoFile, Finding>> = files
         .into_par_iter()
         .map(|(path, real)| {
             // Once there is too much, nothing is kept, so that the result does not depend on the order.
             let is_full = total.load(Ordering::Relaxed) > MAX_BYTES;
-            let bytes = if is_full { Err(SourceError::NotFound) } else { source.read_file(&real) };
+            let bytes = if is_full { Err(TreeError::NotFound) } else { tree.read_file(&real) };
             let bytes = bytes.map_err(|why| unreadable_error(&path, why))?;
             if let Some(pointer) = find_pointer(&path, &bytes) {
                 return Err(pointer);
             }
             total.fetch_add(bytes.len(), Ordering::Relaxed);
-            Ok(SourceFile { path: path.into(), bytes: bytes.into() })
+            Ok(RepoFile { path: path.into(), bytes: bytes.into() })
         })
         .collect();
     if total.load(Ordering::Relaxed) > MAX_BYTES {
@@ -248,7 +245,7 @@ fn estimate_path_cost(path: &str) -> usize {
 const MAX_CONFIGURED_PATHS: usize = 1000;
 
 struct Walk<'s> {
-    source: &'s dyn Source,
+    tree: &'s dyn FileTree,
     selection: &'s FileSelection,
     rules: IgnoreRules,
     /// Folders still to list: path and real path.
@@ -271,9 +268,9 @@ struct Walk<'s> {
 }
 
 impl<'s> Walk<'s> {
-    fn new(source: &'s dyn Source, selection: &'s FileSelection) -> Self {
+    fn new(tree: &'s dyn FileTree, selection: &'s FileSelection) -> Self {
         Self {
-            source,
+            tree,
             selection,
             rules: IgnoreRules::default(),
             folders: vec![(String::new(), String::new())],
@@ -308,13 +305,13 @@ impl<'s> Walk<'s> {
     }
 
     /// Lists the folders that are next, at most [`MAX_PARALLEL_LISTINGS`], in parallel: path, real path and entries.
-    fn next_folders(&mut self) -> Vec<(String, String, Result<Vec<TreeEntry>, SourceError>)> {
+    fn next_folders(&mut self) -> Vec<(String, String, Result<Vec<TreeEntry>, TreeError>)> {
         let rest = self.folders.len().saturating_sub(MAX_PARALLEL_LISTINGS);
         let mut next = self.folders.split_off(rest);
         next.retain(|(_, real)| self.seen.insert(real.clone()));
-        let source = self.source;
+        let tree = self.tree;
         let listed = next.into_par_iter().rev().map(|(path, real)| {
-            let entries = source.list_folder(&real);
+            let entries = tree.list_folder(&real);
             (path, real, entries)
         });
         listed.collect()
@@ -333,7 +330,7 @@ impl<'s> Walk<'s> {
         (self.listed > MAX_LISTED_COST).then(|| unreadable_error(path, why).with_help(help))
     }
 
-    fn visit_folder(&mut self, path: &str, real: &str, listed: Result<Vec<TreeEntry>, SourceError>) {
+    fn visit_folder(&mut self, path: &str, real: &str, listed: Result<Vec<TreeEntry>, TreeError>) {
         let entries = match listed {
             Ok(entries) => entries,
             Err(why) => return self.findings.push(unreadable_error(path, why)),
@@ -342,7 +339,7 @@ impl<'s> Walk<'s> {
             entries.iter().filter(|e| e.kind == EntryKind::File).map(|e| e.name.as_str()).collect();
         if !path.is_empty()
             && files.contains(&PLAN_FILE_NAME)
-            && self.source.read_file(&join_path(real, PLAN_FILE_NAME)).is_ok_and(|b| is_plan(&b))
+            && self.tree.read_file(&join_path(real, PLAN_FILE_NAME)).is_ok_and(|b| is_plan(&b))
         {
             return;
         }
@@ -356,7 +353,7 @@ impl<'s> Walk<'s> {
 
     fn ignore_file(&mut self, path: &str, real: &str, name: &str) {
         let file = join_path(path, name);
-        let bad = match self.source.read_file(&join_path(real, name)) {
+        let bad = match self.tree.read_file(&join_path(real, name)) {
             Ok(text) => match find_pointer(&file, &text) {
                 Some(pointer) => return self.findings.push(pointer),
                 None => self.rules.add_file(path, name, &text),
@@ -470,13 +467,13 @@ mod tests {
     /// A folder with this many files of 64 KiB.
     struct Large(usize);
 
-    impl Source for Large {
-        fn list_folder(&self, _: &str) -> Result<Vec<TreeEntry>, SourceError> {
+    impl FileTree for Large {
+        fn list_folder(&self, _: &str) -> Result<Vec<TreeEntry>, TreeError> {
             let entry = |number| TreeEntry { name: format!("{number}.yaml"), kind: EntryKind::File };
             Ok((0..self.0).map(entry).collect())
         }
 
-        fn read_file(&self, _: &str) -> Result<Vec<u8>, SourceError> {
+        fn read_file(&self, _: &str) -> Result<Vec<u8>, TreeError> {
             Ok(vec![b'#'; 64 << 10])
         }
     }

@@ -1,4 +1,4 @@
-//! The artifacts of a rendering in a registry: one per cluster, and one with the plan, which is the memory of the next run.
+//! The artifacts of a rendering in a registry: one per cluster, and one with the plan, which is the previous plan of the next run.
 //!
 //! Nothing is pushed that the registry has. Tags move last, when everything that they name is there and signed: first those of
 //! the clusters, then those of the plan.

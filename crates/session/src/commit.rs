@@ -171,7 +171,7 @@ pub struct CommittedBranch {
 }
 
 impl CommitRequest<'_> {
-    /// Commits what `open` renders from the plan on the branch, which is the scheduler's memory. If a branch
+    /// Commits what `open` renders from the plan on the branch, which is the previous plan. If a branch
     /// moves in the meantime, calls `retrying` and starts over.
     pub fn commit_rendering<E>(
         &self,

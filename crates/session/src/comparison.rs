@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use federate_dialect::Plan;
-use federate_engine::Manifest;
 use federate_engine::capacity::{self, CapacityChanges, CapacitySide};
 use federate_engine::change::{self, DigestKey, RenderingChanges, RenderingSide, RevisionSide};
 use federate_engine::deletions::{Deletions, ExcessiveDeletions, PruneLimit};
+use federate_engine::{Engine, Manifest};
 use federate_kubernetes::{Cluster, Finding, ObjectRef};
 use federate_report::clusters::ClusterRow;
 use federate_report::findings::{self, FindingRow};
@@ -85,7 +85,7 @@ impl RenderedState {
     }
 }
 
-/// Two rendered revisions of a repo; the later one has the earlier plan as its memory.
+/// Two rendered revisions of a repo; the later one has the earlier plan as its previous plan.
 pub struct RevisionComparison<'s> {
     /// The earlier revision.
     pub from: &'s Session,
@@ -130,15 +130,15 @@ impl RevisionComparison<'_> {
 
     /// What both revisions leave free in each cluster.
     pub fn compute_capacity(&self) -> CapacityChanges {
+        let [old, new] = [self.from, self.to].map(Session::build_engine);
         let [before, after] = [self.from, self.to].map(Session::plan_with_replicas);
-        let remembered =
-            Plan { placements: self.from.settings().previous.rows().to_vec(), ..Plan::default() };
-        // Without a memory, the earlier revision is what runs.
-        let running = match remembered.placements.as_slice() {
+        let previous = Plan { placements: self.from.settings().previous.rows().to_vec(), ..Plan::default() };
+        // Without a previous plan, the earlier revision is what runs.
+        let running = match previous.placements.as_slice() {
             [] => before.clone(),
-            _ => self.from.build_engine().count_replicas(&remembered).unwrap_or(remembered),
+            _ => old.fill_in_replicas(&previous).unwrap_or(previous),
         };
-        let [had, has] = [self.from, self.to].map(|session| session.build_engine().index_templates());
+        let [had, has] = [&old, &new].map(Engine::index_templates);
         let [from, running] = [&before, &running].map(|plan| CapacitySide {
             templates: &had,
             clusters: self.from.clusters(),

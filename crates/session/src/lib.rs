@@ -33,7 +33,7 @@ mod clusters;
 pub mod commit;
 mod comparison;
 mod decryption;
-mod excluding_source;
+mod excluding_tree;
 mod explanation;
 mod facts;
 mod kind_name;

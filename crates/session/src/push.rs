@@ -68,12 +68,12 @@ pub struct PushRequest<'p> {
     pub address: &'p ArtifactAddress,
     /// The tags to set.
     pub tags: &'p [String],
-    /// The tag of earlier artifacts: their plan is the scheduler's memory, and those with the same content stay.
+    /// The tag of earlier artifacts: their plan is the previous plan, and those with the same content stay.
     pub earlier: Option<&'p str>,
     /// The plan that counts as that of earlier artifacts if the registry has none.
-    pub kept: Option<&'p Plan>,
+    pub fallback: Option<&'p Plan>,
     /// Whether artifacts of it were pushed.
-    pub has_pushed_kept: bool,
+    pub has_pushed_fallback: bool,
     /// The clusters to push; empty for all.
     pub clusters: &'p [String],
     /// The media types.
@@ -132,7 +132,7 @@ struct RenderedPush {
 struct PublishedPlans(BTreeMap<String, Arc<PublishedPlan>>);
 
 impl PushRequest<'_> {
-    /// Pushes what `open` renders from the scheduler's memory. If somebody else pushes in the
+    /// Pushes what `open` renders from the previous plan. If somebody else pushes in the
     /// meantime, calls `retrying` and starts over.
     pub fn push_rendering<E>(
         &self,
@@ -168,7 +168,7 @@ impl PushRequest<'_> {
             return Err(artifacts::Error::Fenced.into());
         }
         let plans = self.read_plans()?;
-        let session = open(self.find_memory(&plans)).map_err(Error::Open)?;
+        let session = open(self.find_previous(&plans)).map_err(Error::Open)?;
         if any_error(&session.findings_for(Destination::Files)) && !self.keep_going {
             return Ok(Ok(RenderedPush { session, outcome: PushOutcome::Errors }));
         }
@@ -204,20 +204,22 @@ impl PushRequest<'_> {
         Ok(PublishedPlans(self.store.read_published_plans(&address, &self.tags_to_read())?))
     }
 
-    /// The plans that the rendering comes after: the memory, and those whose tags are set. What they say of clusters is forgotten.
+    /// The plans that the rendering comes after: the previous plan, and those whose tags are set. What they say of clusters is forgotten.
     fn replaced_plans<'r>(&'r self, plans: &'r PublishedPlans) -> impl Iterator<Item = &'r Plan> {
         let others = self.tags.iter().filter(|tag| self.earlier != Some(tag.as_str()));
-        self.find_memory(plans).into_iter().chain(others.filter_map(|tag| plans.find_plan(tag)))
+        self.find_previous(plans).into_iter().chain(others.filter_map(|tag| plans.find_plan(tag)))
     }
 
-    /// The scheduler's memory.
-    fn find_memory<'r>(&'r self, plans: &'r PublishedPlans) -> Option<&'r Plan> {
-        self.earlier.and_then(|tag| plans.find_plan(tag)).or(self.kept)
+    /// The previous plan.
+    fn find_previous<'r>(&'r self, plans: &'r PublishedPlans) -> Option<&'r Plan> {
+        self.earlier.and_then(|tag| plans.find_plan(tag)).or(self.fallback)
     }
 
     /// The plan whose artifacts were pushed.
     fn find_pushed<'r>(&'r self, plans: &'r PublishedPlans) -> Option<&'r Plan> {
-        self.earlier.and_then(|tag| plans.find_plan(tag)).or(self.kept.filter(|_| self.has_pushed_kept))
+        self.earlier
+            .and_then(|tag| plans.find_plan(tag))
+            .or(self.fallback.filter(|_| self.has_pushed_fallback))
     }
 
     /// The rendered tree. An object that its control plane withholds keeps the manifest of the earlier artifact, of the plan

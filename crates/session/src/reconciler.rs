@@ -14,8 +14,8 @@ use federate_reconcile::cluster::{
 };
 use federate_reconcile::drift::DriftRules;
 use federate_reconcile::{
-    Action, Actions, AdoptionMode, ApplySet, ClusterReport, DecisionSettings, FieldManagers, PlacedObjects,
-    RepoRef,
+    Action, Actions, AdoptionMode, ApplySet, ClusterReport, DecisionSettings, DryRunStrategy, FieldManagers,
+    PlacedObjects, RepoRef,
 };
 use federate_repo::config::DriftIgnoreRule;
 
@@ -268,7 +268,7 @@ impl<'r> Reconciler<'r> {
         &self,
         clusters: impl Iterator<Item = &'r Cluster>,
     ) -> Vec<(ClusterName, ClusterDecisions)> {
-        let context = self.build_decision_context(false);
+        let context = self.build_decision_context(DryRunStrategy::Client);
         let custom_kinds = self.custom_kinds();
         let revealed = self.reveal_secrets();
         let live = &*self.in_rendered_versions(&revealed);
@@ -376,8 +376,8 @@ impl<'r> Reconciler<'r> {
             .collect()
     }
 
-    /// What decisions about clusters need. `asks_server`: whether API servers decide what is unknown here.
-    fn build_decision_context(&self, asks_server: bool) -> DecisionContext<'_> {
+    /// What decisions about clusters need.
+    fn build_decision_context(&self, dry_run: DryRunStrategy) -> DecisionContext<'_> {
         let (adopt, force, replace, full) = match self.options.purpose {
             Purpose::Apply { adopt, force, replace } => (adopt, force, replace, false),
             Purpose::Remove => (Some(AdoptionMode::Never), false, false, false),
@@ -413,7 +413,7 @@ impl<'r> Reconciler<'r> {
             rolling: &config.apply.rolling,
             key: self.options.key,
             now: &self.now,
-            asks_server,
+            dry_run,
             moved_from: self.moved_from.as_ref(),
             managers,
             ignored,

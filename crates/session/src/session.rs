@@ -19,14 +19,14 @@ use federate_kubernetes::{Cluster, Finding, LiveObjects, Object, ObjectRef, Seve
 use federate_repo::build::{Builder, Decryptor};
 use federate_repo::config::{AutoscaledReplicas, UnplacedTemplates};
 use federate_repo::{
-    Builds, ChangedFile, Config, NeedsReload, ReadOptions, Repo, RepoFiles, Role, Source, SourceFile,
+    Builds, ChangedFile, Config, FileTree, NeedsReload, ReadOptions, Repo, RepoFile, RepoFiles, Role,
     UnexpandedRepo,
 };
 use federate_report::findings;
 
 use crate::cluster_states::share_cluster_states;
 use crate::decryption::DecryptedObjects;
-use crate::excluding_source::ExcludingSource;
+use crate::excluding_tree::ExcludingTree;
 use crate::known_kinds::KnownKinds;
 use crate::outages::{self, OutageTimes, UnreachableClusters};
 use crate::release;
@@ -56,7 +56,7 @@ pub struct SessionOptions {
     pub strict_inventory: bool,
     /// The time for rules about age; without it, they do not apply.
     pub now: Option<Timestamp>,
-    /// The plan of an earlier run: the scheduler's memory.
+    /// The previous plan: that of an earlier run, from which schedulers start.
     pub previous: Plan,
     /// The live objects of member clusters, as far as they are known.
     pub observed: LiveObjects,
@@ -306,10 +306,10 @@ fn read_build_clusters(
 
 impl Session {
     /// Opens a repo. Errors are among the [findings](Self::findings); everything else is still available.
-    pub fn open(source: &dyn Source, options: SessionOptions) -> Self {
+    pub fn open(source: &dyn FileTree, options: SessionOptions) -> Self {
         let known = KnownKinds::new(options.dialects, &options.observed, options.snapshot.as_deref());
-        let excluding = options.excluded.clone().map(|folder| ExcludingSource { source, folder });
-        let source = excluding.as_ref().map_or(source, |excluding| excluding as &dyn Source);
+        let excluding = options.excluded.clone().map(|folder| ExcludingTree { source, folder });
+        let source = excluding.as_ref().map_or(source, |excluding| excluding as &dyn FileTree);
         let files = federate_repo::read_files(source, &options.read);
         let builds = match &options.builder {
             Some(builder) if files.has_sources() => {
@@ -324,7 +324,7 @@ impl Session {
     }
 
     /// Like `open`, over files in memory, in any order.
-    pub fn from_files(files: Vec<SourceFile>, config: Config, options: SessionOptions) -> Self {
+    pub fn from_files(files: Vec<RepoFile>, config: Config, options: SessionOptions) -> Self {
         let known = KnownKinds::new(options.dialects, &options.observed, options.snapshot.as_deref());
         let loaded = federate_repo::load_bytes(files, config, &known);
         Self::from_repo(loaded, known.clone(), options)
@@ -430,7 +430,7 @@ impl Session {
     /// Updates the session after the files `changed`. If they contain only templates, only these files are
     /// loaded and only these templates are decided again. The result equals that of a new session over the
     /// same files with the same options.
-    pub fn update_files(&mut self, source: &dyn Source, changed: &[String]) -> UpdateScope {
+    pub fn update_files(&mut self, source: &dyn FileTree, changed: &[String]) -> UpdateScope {
         let files: Vec<ChangedFile> = changed
             .iter()
             .map(|path| ChangedFile {
@@ -483,8 +483,8 @@ impl Session {
         self.settings.values = true;
     }
 
-    /// Replaces the scheduler's memory.
-    pub fn remember_plan(&mut self, previous: Plan) {
+    /// Replaces the previous plan.
+    pub fn set_previous(&mut self, previous: Plan) {
         let previous = PreviousPlan::new(self.evict_placements(self.rescope_plan(previous)));
         let before = std::mem::replace(&mut self.settings.previous, previous);
         if let Ok(Some(cache)) = self.decision_cache.get_mut() {
@@ -651,30 +651,33 @@ impl Session {
     }
 
     /// The plan for people: with the replicas that manifests have, and with each object once. A template that no policy
-    /// places may have a row that is only a scheduler's memory. If counting takes too much work, the replicas are those
+    /// places may have a row that is only scheduler state. If counting takes too much work, the replicas are those
     /// that were decided, and [`plan_findings`](Self::plan_findings) has an error.
     pub fn plan_with_replicas(&self) -> Plan {
-        let mut plan = self.count_replicas().as_ref().unwrap_or(self.plan()).clone();
+        let mut plan = self.counted_plan().as_ref().unwrap_or(self.plan()).clone();
         let unmatched: BTreeSet<&ObjectRef> = plan.unmatched.iter().collect();
         plan.placements.retain(|row| !row.clusters.is_empty() || !unmatched.contains(&row.object));
         plan
     }
 
     /// The plan with the replicas that manifests have.
-    fn count_replicas(&self) -> &Result<Plan, TooMuchWork> {
-        self.plan_with_counts.get_or_init(|| self.build_engine().count_replicas(self.plan()))
+    fn counted_plan(&self) -> &Result<Plan, TooMuchWork> {
+        self.plan_with_counts.get_or_init(|| self.build_engine().fill_in_replicas(self.plan()))
     }
 
     /// The plan with the manifests of each cluster. Its findings are all but those from loading;
     /// [`findings`](Self::findings) has both.
     pub fn render(&self) -> &Rendering {
-        self.rendering.get_or_init(|| self.build_engine().render_plan(self.plan_to_render()))
-    }
-
-    /// The plan to render. A plan that is needed only for rendering is not kept.
-    fn plan_to_render(&self) -> PlanResult {
-        let fresh = self.planned.get().is_none() && self.lock_decisions().is_none();
-        if fresh { self.build_engine().compute_plan() } else { self.compute_plan().clone() }
+        self.rendering.get_or_init(|| {
+            let engine = self.build_engine();
+            // A plan that is needed only for rendering is not kept.
+            let keeps_plan = self.planned.get().is_some() || self.lock_decisions().is_some();
+            if keeps_plan {
+                engine.render_plan(self.planned.get_or_init(|| self.plan_by_engine(&engine)).clone())
+            } else {
+                engine.render_repo()
+            }
+        })
     }
 
     /// The variants of an object for the clusters, as values instead of text.
@@ -746,10 +749,15 @@ impl Session {
     }
 
     pub(crate) fn compute_plan(&self) -> &PlanResult {
-        self.planned.get_or_init(|| match self.lock_decisions().as_mut() {
-            Some(cache) => self.build_engine().plan_again(cache),
-            None => self.build_engine().compute_plan(),
-        })
+        self.planned.get_or_init(|| self.plan_by_engine(&self.build_engine()))
+    }
+
+    /// Plans with an engine over this repo. Decisions that a change of files leaves as they are, are not taken again.
+    fn plan_by_engine(&self, engine: &Engine<'_>) -> PlanResult {
+        match self.lock_decisions().as_mut() {
+            Some(cache) => engine.plan_again(cache),
+            None => engine.compute_plan(),
+        }
     }
 
     fn lock_decisions(&self) -> MutexGuard<'_, Option<DecisionCache>> {

@@ -10,7 +10,7 @@ use federate_kubernetes::sops::{contains_ciphertext, is_encrypted};
 use federate_kubernetes::{Finding, Object, ObjectRef, Severity, finding};
 use federate_repo::config::UnplacedTemplates;
 use federate_repo::duplicates::differing_folders;
-use federate_repo::template_syntax::UNKNOWN_NAME;
+use federate_repo::engine_syntax::UNKNOWN_NAME;
 use federate_repo::{BuildRoot, BuildTool, Duplicate, Role};
 
 use crate::Session;

@@ -1,4 +1,4 @@
-//! The effect of a scenario: the control planes decide with the session's plan as their memory.
+//! The effect of a scenario: the control planes decide with the session's plan as the previous plan.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -8,7 +8,7 @@ use federate_engine::capacity::{self, PlannedUsage};
 use federate_engine::change::RenderingChanges;
 use federate_engine::{EngineSettings, WorkLimit, map_charged};
 use federate_kubernetes::{Cluster, ClusterName, ObjectRef};
-use federate_repo::{Config, SourceFile};
+use federate_repo::{Config, RepoFile};
 use federate_whatif::{
     Baseline, ClusterMatcher, FailureDomain, FreeResource, ReplicaLoss, Scenario, ScenarioEvent,
     ScenarioFile, Timeline, TimelineOptions, TimelineStage, UnmovedScenario,
@@ -90,7 +90,7 @@ impl Session {
     pub fn compute_usage(&self, plan: &Plan) -> Vec<PlannedUsage> {
         let earlier = Plan { placements: self.settings().previous.rows().to_vec(), ..Plan::default() };
         let engine = self.build_engine();
-        let earlier = PreviousPlan::new(engine.count_replicas(&earlier).unwrap_or(earlier));
+        let earlier = PreviousPlan::new(engine.fill_in_replicas(&earlier).unwrap_or(earlier));
         capacity::compute_usage(&engine.index_templates(), self.clusters(), plan, &earlier)
     }
 
@@ -243,7 +243,7 @@ impl<'s> ScenarioRunner<'s> {
     ///
     /// If the file is invalid or contains no inventory object.
     pub fn clusters_of(&self, path: &str, bytes: Vec<u8>) -> Result<Vec<Cluster>, String> {
-        let file = SourceFile { path: path.into(), bytes: bytes.into() };
+        let file = RepoFile { path: path.into(), bytes: bytes.into() };
         let dialects = self.session.dialects();
         let loaded = federate_repo::load_bytes(vec![file], Config::default(), &dialects);
         let (clusters, findings) =

@@ -1,4 +1,4 @@
-//! A revision of a git repository as a [`Source`]. Files are read from the object database without a
+//! A revision of a git repository as a [`FileTree`]. Files are read from the object database without a
 //! checkout, so bare repositories work too.
 //!
 //! Facts: gitrevisions(7) for the names of revisions, which libgit2 resolves; gitglossary(7). What needs the
@@ -13,8 +13,8 @@ use std::sync::{Mutex, PoisonError};
 use git2::{ErrorCode, ObjectType, Oid, Repository, Tree};
 use sha2::{Digest as _, Sha256};
 
+use federate_repo::file_tree::{EntryKind, FileTree, MAX_FILE_BYTES, TreeEntry, TreeError};
 use federate_repo::pointer_file::LfsPointer;
-use federate_repo::source::{EntryKind, MAX_FILE_BYTES, Source, SourceError, TreeEntry};
 
 mod ancestry;
 mod commit_diff;
@@ -228,7 +228,7 @@ impl GitRevision {
     fn with_repository<T>(
         &self,
         run: impl FnOnce(&Repository) -> Result<T, git2::Error>,
-    ) -> Result<T, SourceError> {
+    ) -> Result<T, TreeError> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let repository = match idle {
             Some(repository) => repository,
@@ -333,15 +333,15 @@ fn find_folder_tree(repository: &Repository, commit: Oid, prefix: &str) -> Resul
 }
 
 /// Why an object of the repository was not read.
-fn to_source_error(error: &git2::Error) -> SourceError {
+fn to_source_error(error: &git2::Error) -> TreeError {
     match error.code() {
-        ErrorCode::NotFound => SourceError::NotFound,
-        _ => SourceError::Unreadable(error.message().to_owned()),
+        ErrorCode::NotFound => TreeError::NotFound,
+        _ => TreeError::Unreadable(error.message().to_owned()),
     }
 }
 
-impl Source for GitRevision {
-    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, SourceError> {
+impl FileTree for GitRevision {
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, TreeError> {
         self.with_repository(|repository| {
             let tree = find_tree(repository, self.find_object(repository, folder)?)?;
             let mut entries = Vec::with_capacity(tree.len());
@@ -376,7 +376,7 @@ impl Source for GitRevision {
         })
     }
 
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, SourceError> {
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, TreeError> {
         let read = self.with_repository(|repository| {
             let oid = self.find_object(repository, path)?;
             let odb = repository.odb()?;
@@ -387,7 +387,7 @@ impl Source for GitRevision {
             let bytes = odb.read(oid)?.data().to_vec();
             Ok(Some(read_lfs_content(repository, &bytes).unwrap_or(bytes)))
         })?;
-        read.ok_or(SourceError::TooLarge(MAX_FILE_BYTES))
+        read.ok_or(TreeError::TooLarge(MAX_FILE_BYTES))
     }
 }
 

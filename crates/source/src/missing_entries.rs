@@ -9,7 +9,7 @@ use git2::{Oid, Repository, TreeWalkMode, TreeWalkResult};
 
 use crate::git::GitLocation;
 use crate::git::index::{SkippedEntry, read_skipped_entries};
-use federate_repo::source::{EntryKind, TreeEntry};
+use federate_repo::file_tree::{EntryKind, TreeEntry};
 
 /// The entries that each folder lacks, by the folder's path.
 pub(crate) type MissingEntries = BTreeMap<String, Vec<TreeEntry>>;

@@ -7,27 +7,27 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use federate_repo::Source;
-use federate_repo::source::{EntryKind, SourceError, TreeEntry};
+use federate_repo::FileTree;
+use federate_repo::file_tree::{EntryKind, TreeEntry, TreeError};
 
 /// A source, and a record of what is read of it.
-pub struct TracedSource<'s> {
-    source: &'s dyn Source,
+pub struct TracedTree<'s> {
+    source: &'s dyn FileTree,
     reads: Mutex<BTreeMap<Read, Digest>>,
 }
 
 /// What was read of a source, and a digest of the answers.
 ///
 /// ```
-/// use federate_repo::{EmptySource, Source};
-/// use federate_source::TracedSource;
+/// use federate_repo::{EmptyTree, FileTree};
+/// use federate_source::TracedTree;
 ///
-/// let traced = TracedSource::new(&EmptySource);
+/// let traced = TracedTree::new(&EmptyTree);
 /// let _ = traced.read_file("federate.yaml");
-/// assert!(traced.to_trace().is_same(&EmptySource));
+/// assert!(traced.to_trace().is_same(&EmptyTree));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SourceTrace {
+pub struct TreeTrace {
     reads: Vec<Read>,
     digest: String,
 }
@@ -44,17 +44,17 @@ type Digest = [u8; 32];
 /// In place of the digest of answers that changed while they were read: it is that of no answer.
 const CHANGED_DIGEST: Digest = [0; 32];
 
-impl<'s> TracedSource<'s> {
+impl<'s> TracedTree<'s> {
     /// Records what is read of `source` from now on.
-    pub fn new(source: &'s dyn Source) -> Self {
+    pub fn new(source: &'s dyn FileTree) -> Self {
         Self { source, reads: Mutex::default() }
     }
 
     /// What has been read.
-    pub fn to_trace(&self) -> SourceTrace {
+    pub fn to_trace(&self) -> TreeTrace {
         let reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
         let digest = compute_digest(reads.values());
-        SourceTrace { reads: reads.keys().cloned().collect(), digest }
+        TreeTrace { reads: reads.keys().cloned().collect(), digest }
     }
 
     fn record_read(&self, read: Read, answer: Digest) {
@@ -66,23 +66,23 @@ impl<'s> TracedSource<'s> {
     }
 }
 
-impl Source for TracedSource<'_> {
-    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, SourceError> {
+impl FileTree for TracedTree<'_> {
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, TreeError> {
         let answer = self.source.list_folder(folder);
         self.record_read(Read::Folder(folder.to_owned()), digest_folder(&answer));
         answer
     }
 
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, SourceError> {
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, TreeError> {
         let answer = self.source.read_file(path);
         self.record_read(Read::File(path.to_owned()), digest_file(&answer));
         answer
     }
 }
 
-impl SourceTrace {
+impl TreeTrace {
     /// Whether a source gives the same answers.
-    pub fn is_same(&self, source: &dyn Source) -> bool {
+    pub fn is_same(&self, source: &dyn FileTree) -> bool {
         let answers = self.reads.par_iter().map(|read| match read {
             Read::Folder(folder) => digest_folder(&source.list_folder(folder)),
             Read::File(path) => digest_file(&source.read_file(path)),
@@ -98,7 +98,7 @@ fn compute_digest<'d>(answers: impl Iterator<Item = &'d Digest>) -> String {
     sha.finalize().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-fn digest_folder(answer: &Result<Vec<TreeEntry>, SourceError>) -> Digest {
+fn digest_folder(answer: &Result<Vec<TreeEntry>, TreeError>) -> Digest {
     let reason = answer.as_ref().err().map(ToString::to_string);
     let entries = answer.iter().flatten().map(|entry| to_tagged_parts(&entry.name, &entry.kind));
     let mut parts: Vec<(u8, &str, &str)> =
@@ -115,7 +115,7 @@ fn digest_folder(answer: &Result<Vec<TreeEntry>, SourceError>) -> Digest {
     sha.finalize().into()
 }
 
-fn digest_file(answer: &Result<Vec<u8>, SourceError>) -> Digest {
+fn digest_file(answer: &Result<Vec<u8>, TreeError>) -> Digest {
     match answer {
         Ok(bytes) => Sha256::new().chain_update(b"b").chain_update(bytes),
         Err(why) => Sha256::new().chain_update(b"!").chain_update(why.to_string()),
@@ -147,9 +147,9 @@ mod tests {
     use super::*;
     use crate::WorkTree;
 
-    fn traced(folder: &Path) -> SourceTrace {
+    fn traced(folder: &Path) -> TreeTrace {
         let tree = WorkTree::open(folder).unwrap();
-        let traced = TracedSource::new(&tree);
+        let traced = TracedTree::new(&tree);
         for entry in traced.list_folder("").unwrap() {
             let _ = traced.read_file(&entry.name);
         }
@@ -184,7 +184,7 @@ mod tests {
             assert!(is_same(), "it is as before");
         }
         let tree = WorkTree::open(dir.path()).unwrap();
-        let traced = TracedSource::new(&tree);
+        let traced = TracedTree::new(&tree);
         for text in ["a: 1\n", "a: 2\n"] {
             fs::write(dir.path().join("a.yaml"), text).unwrap();
             traced.read_file("a.yaml").unwrap();

@@ -1,4 +1,4 @@
-//! A folder of the file system as a [`Source`], and the text of IO errors.
+//! A folder of the file system as a [`FileTree`], and the text of IO errors.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::missing_entries::{MissingEntries, find_missing_entries};
 use federate_kubernetes::{Finding, Severity};
-use federate_repo::source::{EntryKind, MAX_FILE_BYTES, Source, SourceError, TreeEntry};
+use federate_repo::file_tree::{EntryKind, FileTree, MAX_FILE_BYTES, TreeEntry, TreeError};
 
 use crate::git::GitLocation;
 
@@ -108,8 +108,8 @@ impl WorkTree {
     }
 }
 
-impl Source for WorkTree {
-    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, SourceError> {
+impl FileTree for WorkTree {
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, TreeError> {
         let path = self.file_path(folder);
         let missing = self.missing.get_or_init(|| find_missing_entries(&self.root)).get(folder);
         let read = match (fs::read_dir(&path), missing) {
@@ -133,7 +133,7 @@ impl Source for WorkTree {
                 };
                 Ok(TreeEntry { name: name.to_string_lossy().into_owned(), kind })
             })
-            .collect::<Result<Vec<TreeEntry>, SourceError>>()?;
+            .collect::<Result<Vec<TreeEntry>, TreeError>>()?;
         if let Some(missing) = missing {
             // An empty folder stands in place of a submodule.
             let names: BTreeSet<&str> = missing.iter().map(|entry| entry.name.as_str()).collect();
@@ -143,14 +143,14 @@ impl Source for WorkTree {
         Ok(entries)
     }
 
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, SourceError> {
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, TreeError> {
         let file = fs::File::open(self.file_path(path)).map_err(|e| to_source_error(&e))?;
         // With room for one byte more than the size, reading to the end allocates once.
         let size = file.metadata().map_or(0, |meta| meta.len().min(MAX_FILE_BYTES));
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
         file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|e| to_source_error(&e))?;
         if bytes.len() as u64 > MAX_FILE_BYTES {
-            return Err(SourceError::TooLarge(MAX_FILE_BYTES));
+            return Err(TreeError::TooLarge(MAX_FILE_BYTES));
         }
         Ok(bytes)
     }
@@ -164,13 +164,13 @@ fn path_below(folder: &Path, canonical: &Path) -> Option<String> {
 }
 
 /// Why the system does not read something, without the number of its error.
-fn to_source_error(error: &io::Error) -> SourceError {
+fn to_source_error(error: &io::Error) -> TreeError {
     match error.kind() {
-        io::ErrorKind::NotFound => SourceError::NotFound,
-        io::ErrorKind::PermissionDenied => SourceError::PermissionDenied,
+        io::ErrorKind::NotFound => TreeError::NotFound,
+        io::ErrorKind::PermissionDenied => TreeError::PermissionDenied,
         _ => {
             let text = error.to_string();
-            SourceError::Unreadable(text.split(" (os error").next().unwrap_or(&text).to_lowercase())
+            TreeError::Unreadable(text.split(" (os error").next().unwrap_or(&text).to_lowercase())
         }
     }
 }

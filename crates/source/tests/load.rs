@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use federate_kubernetes::{Cluster, Object, Origin, Severity};
-use federate_repo::{Config, ReadOptions, Repo, Role, SourceFile, UnexpandedRepo, load_bytes, load_repo};
+use federate_repo::{Config, ReadOptions, Repo, RepoFile, Role, UnexpandedRepo, load_bytes, load_repo};
 use federate_source::WorkTree;
 
 fn claims(api_version: &str, kind: &str) -> Option<(&'static str, Role)> {
@@ -25,8 +25,8 @@ fn claims(api_version: &str, kind: &str) -> Option<(&'static str, Role)> {
     }
 }
 
-fn file(path: &str, text: &str) -> SourceFile {
-    SourceFile { path: path.into(), bytes: text.as_bytes().into() }
+fn file(path: &str, text: &str) -> RepoFile {
+    RepoFile { path: path.into(), bytes: text.as_bytes().into() }
 }
 
 fn object(api_version: &str, kind: &str, namespace: &str, name: &str) -> String {
@@ -221,8 +221,8 @@ proptest! {
     #[test]
     fn no_bytes_are_too_strange(bytes in prop::collection::vec(any::<u8>(), 0..200), jinja in ".{0,80}") {
         let files = vec![
-            SourceFile { path: "a.yaml".into(), bytes: bytes.into() },
-            SourceFile { path: "b.yaml.j2".into(), bytes: jinja.as_bytes().into() },
+            RepoFile { path: "a.yaml".into(), bytes: bytes.into() },
+            RepoFile { path: "b.yaml.j2".into(), bytes: jinja.as_bytes().into() },
         ];
         let repo = load_bytes(files, Config::default(), &claims).into_repo(&[cluster("m1")]);
         prop_assert!(repo.templates.is_sorted_by(|a, b| a.object.id < b.object.id));

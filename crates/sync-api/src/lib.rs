@@ -7,7 +7,7 @@
 mod clock;
 mod crd;
 mod interval;
-pub mod inventory;
+pub mod managed_scope;
 pub mod progress;
 mod push;
 pub mod record;

@@ -55,7 +55,7 @@ impl PushSpec {
     }
 
     /// The tag whose plan is the scheduler's memory.
-    pub fn memory_tag(&self) -> &str {
+    pub fn plan_tag(&self) -> &str {
         self.tags.first().map_or(DEFAULT_TAG, String::as_str)
     }
 }

@@ -103,8 +103,8 @@ pub struct AcceptedRevision {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rendering: Option<String>,
     /// The digest of the status of the clusters by which it was planned, if the repo does not say it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub inventory: Option<String>,
+    #[serde(rename = "inventory", default, skip_serializing_if = "Option::is_none")]
+    pub inventory_digest: Option<String>,
 }
 
 impl AcceptedRevision {

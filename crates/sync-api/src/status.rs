@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::inventory::AppliedInventory;
+use crate::managed_scope::ManagedScope;
 
 /// Rounds that the history keeps.
 const MAX_HISTORY_ENTRIES: usize = 10;
@@ -67,8 +67,8 @@ pub struct SyncStatus {
     #[serde(skip_serializing_if = "OrphanCounts::is_empty")]
     pub orphans: OrphanCounts,
     /// The clusters in which the Sync manages objects. Deletion goes by it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub inventory: Option<AppliedInventory>,
+    #[serde(rename = "inventory", skip_serializing_if = "Option::is_none")]
+    pub managed_scope: Option<ManagedScope>,
     /// The last rounds that did something, the latest first, with the last three revisions that were carried out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<HistoryEntry>,
@@ -155,6 +155,11 @@ pub struct ClusterCounts {
 }
 
 impl ClusterCounts {
+    /// The number of clusters in all states together.
+    pub fn total(&self) -> usize {
+        self.state_counts().iter().map(|(_, count)| count).sum()
+    }
+
     /// The counts with the names of their states.
     pub fn state_counts(&self) -> [(&'static str, usize); 7] {
         [

@@ -1,4 +1,4 @@
-//! The API server that holds Sync objects, with their status, Events, and the scheduler's memory.
+//! The API server that holds Sync objects, with their status, Events, and the previous plan.
 
 mod client;
 mod deletion;

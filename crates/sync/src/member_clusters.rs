@@ -20,12 +20,14 @@ use federate_engine::deletions::PruneLimit;
 use federate_kubernetes::finding::join_names;
 use federate_kubernetes::{ClusterName, ObjectRef};
 use federate_live::{
-    ClusterHealth, ClusterOutcome, ClusterProgress, DryRun, Interrupt, ProgressReporter, find_unreachable,
+    ClusterHealth, ClusterOutcome, ClusterProgress, Interrupt, ProgressReporter, find_unreachable,
 };
 use federate_reconcile::apply_set::ApplySetContents;
 use federate_reconcile::cluster::PruneOptions;
 use federate_reconcile::cluster_errors::ClusterError;
-use federate_reconcile::{Action, ActionKind, ActionOutcome, Actions, AdoptionMode, ApplySet, RepoRef};
+use federate_reconcile::{
+    Action, ActionKind, ActionOutcome, Actions, AdoptionMode, ApplySet, DryRunStrategy, RepoRef,
+};
 use federate_session::{AwaitingObjects, Purpose, ReconcileOptions, Reconciler, ServerOptions, Session};
 use federate_sync_api::status::{ClusterCounts, FailingCluster, MAX_FAILING_CLUSTERS, SyncStatus};
 use federate_sync_api::{AdoptionRule, ApplySpec};
@@ -79,13 +81,13 @@ struct MemberOperation<'r> {
     set: &'r ApplySet,
     /// What is known to be in it, besides what its parent says.
     contents: Option<&'r ApplySetContents>,
-    dry_run: Option<DryRun>,
+    dry_run: DryRunStrategy,
     wait: HealthWait,
 }
 
 impl<'r> MemberOperation<'r> {
     /// An operation that waits for nothing.
-    fn new(verb: &'static str, set: &'r ApplySet, dry_run: Option<DryRun>) -> Self {
+    fn new(verb: &'static str, set: &'r ApplySet, dry_run: DryRunStrategy) -> Self {
         Self { verb, set, contents: None, dry_run, wait: HealthWait::UntilTimeout(None) }
     }
 }
@@ -140,7 +142,7 @@ impl MemberClusters<'_> {
             Purpose::Apply { adopt: apply.adopt.map(adoption_rule), force: apply.force, replace: false };
         let clusters = self.due_clusters(tracker, |name| only.contains(name));
         let set = self.apply_set();
-        let what = MemberOperation { wait, ..MemberOperation::new("applied", &set, None) };
+        let what = MemberOperation { wait, ..MemberOperation::new("applied", &set, DryRunStrategy::None) };
         let actions = self.run_tracked_operation(purpose, &clusters, &what, tracker);
         self.note_failures(&actions, tracker, true);
         for cluster in clusters.iter().filter(|name| self.only_objects.is_none() && was_read(&actions, name))
@@ -158,7 +160,7 @@ impl MemberClusters<'_> {
         status: &mut SyncStatus,
     ) -> Result<ComparedClusters, ReconcileError> {
         let correct = self.corrects;
-        let dry_run = (!correct).then_some(DryRun::Client);
+        let dry_run = if correct { DryRunStrategy::None } else { DryRunStrategy::Server };
         let purpose = Purpose::Drift { full: false, correct };
         let clusters = self.due_clusters(tracker, |name| only.is_none_or(|only| only.contains(name)));
         let verb = if correct { "put back" } else { "drifted" };
@@ -207,7 +209,7 @@ impl MemberClusters<'_> {
         let clusters: Vec<String> =
             selected_names(&self.valid_sync.object.spec, self.session).map(str::to_owned).collect();
         let set = self.apply_set();
-        let what = MemberOperation::new("differs", &set, Some(DryRun::Client));
+        let what = MemberOperation::new("differs", &set, DryRunStrategy::Server);
         let purpose = Purpose::Drift { full: false, correct: false };
         self.run_operation(purpose, &clusters, &what, &ClusterTracker::default())
     }
@@ -282,7 +284,10 @@ impl MemberClusters<'_> {
         contents: &ApplySetContents,
         clusters: &[String],
     ) -> Result<DeletionResult, ReconcileError> {
-        let what = MemberOperation { contents: Some(contents), ..MemberOperation::new("deleted", set, None) };
+        let what = MemberOperation {
+            contents: Some(contents),
+            ..MemberOperation::new("deleted", set, DryRunStrategy::None)
+        };
         let actions = self.run_operation(Purpose::Remove, clusters, &what, &ClusterTracker::default())?;
         let terminating = actions.actions.iter().filter(|action| {
             let was_asked = action.action == ActionKind::Delete && action.outcome == ActionOutcome::Done;

@@ -2,7 +2,7 @@
 //! inventory objects, or what the control plane would compute from the nodes and pods of its members.
 //!
 //! It is read in each round after the poll, but not while a revision is being carried out, which goes on by the status that it was planned
-//! by, unless only lost clusters keep it from being done. If it has changed, everything is planned again, with the scheduler's memory. Only
+//! by, unless only lost clusters keep it from being done. If it has changed, everything is planned again, with the previous plan. Only
 //! if that moves something, there is something to carry out, within the limits for deletions.
 
 pub(crate) mod inventory_status;
@@ -38,7 +38,8 @@ impl Reconciliation<'_> {
             return Ok(());
         }
         let open = state.record.accepted.as_ref().filter(|_| state.record.stage != SyncStage::Idle);
-        let planned = open.filter(|accepted| accepted.inventory.as_ref() == loop_state.inventory_digest());
+        let planned =
+            open.filter(|accepted| accepted.inventory_digest.as_ref() == loop_state.inventory_digest());
         if let Some(accepted) = planned {
             // A revision that only lost clusters lack is planned again without them.
             let lost = loop_state.unreachable_members();
@@ -77,10 +78,10 @@ impl Reconciliation<'_> {
         loop_state: &mut LoopState,
         checkout: &Checkout,
     ) -> Result<bool, ReconcileError> {
-        let inventory = loop_state.inventory_digest().cloned();
+        let inventory_digest = loop_state.inventory_digest().cloned();
         let kept = state.read_plan()?;
         let Some(accepted) = &state.record.accepted else { return Ok(true) };
-        if accepted.inventory == inventory {
+        if accepted.inventory_digest == inventory_digest {
             return Ok(false);
         }
         let session = Self::render_session(
@@ -97,7 +98,7 @@ impl Reconciliation<'_> {
             return Ok(true);
         }
         if let Some(accepted) = &mut state.record.accepted {
-            accepted.inventory = inventory;
+            accepted.inventory_digest = inventory_digest;
         }
         loop_state.put_accepted(checkout, session, self.find_repo(checkout));
         Ok(false)

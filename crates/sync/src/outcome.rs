@@ -80,11 +80,11 @@ impl From<StateError> for ReconcileError {
     }
 }
 
-/// An API server that does not answer may answer the next time; a damaged memory must be repaired by hand.
+/// An API server that does not answer may answer the next time; a damaged plan must be repaired by hand.
 fn classify_error(error: &StateError) -> SyncReason {
     match error {
         StateError::Server(_) => SyncReason::ReconciliationFailed,
-        StateError::Locked(_) | StateError::Io { .. } | StateError::Memory { .. } => SyncReason::StateFailed,
+        StateError::Locked(_) | StateError::Io { .. } | StateError::Plan { .. } => SyncReason::StateFailed,
     }
 }
 

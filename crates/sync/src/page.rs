@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use federate_report::page::{PageHost, write_page};
 use federate_sync_api::NamespacedName;
-use federate_sync_api::inventory::AppliedInventory;
+use federate_sync_api::managed_scope::ManagedScope;
 use federate_sync_api::record::SyncRecord;
 use federate_sync_api::status::SyncStatus;
 use jiff::Timestamp;
@@ -112,7 +112,7 @@ impl StatusPage {
                 (None, None) => Default::default(),
             };
             let shown: BTreeSet<&str> = clusters.iter().map(|cluster| cluster.name.as_str()).collect();
-            let present = status.inventory.iter().flat_map(AppliedInventory::present_clusters);
+            let present = status.managed_scope.iter().flat_map(ManagedScope::present_clusters);
             let ready =
                 present.map(|cluster| cluster.name.clone()).filter(|name| !shown.contains(name.as_str()));
             let ready_clusters = ready.collect();

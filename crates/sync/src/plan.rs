@@ -28,12 +28,12 @@ impl Reconciliation<'_> {
     pub(crate) fn render_session(
         loop_state: &mut LoopState,
         checkout: &Checkout,
-        kept: Option<&Plan>,
+        accepted: Option<&Plan>,
         limit: Option<PruneLimit>,
         destination: Destination,
     ) -> Result<Session, ReconcileError> {
-        let session = loop_state.take_session(checkout, kept);
-        match Self::find_refusal(&session, kept, limit, destination) {
+        let session = loop_state.take_session(checkout, accepted);
+        match Self::find_refusal(&session, accepted, limit, destination) {
             None => Ok(session),
             Some(stop) => {
                 // The next revision may differ only a little from this one.
@@ -46,7 +46,7 @@ impl Reconciliation<'_> {
     /// Why the rendering is neither committed nor applied.
     pub(crate) fn find_refusal(
         session: &Session,
-        kept: Option<&Plan>,
+        accepted: Option<&Plan>,
         limit: Option<PruneLimit>,
         destination: Destination,
     ) -> Option<ReconcileError> {
@@ -68,7 +68,7 @@ impl Reconciliation<'_> {
         }
         let clusters: BTreeSet<&str> =
             session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect();
-        let why = guard::refuse_deletions(kept?, session.plan(), &clusters, limit)?;
+        let why = guard::refuse_deletions(accepted?, session.plan(), &clusters, limit)?;
         Some(ReconcileError::new(SyncReason::PruneFailed, why))
     }
 
@@ -83,13 +83,13 @@ impl Reconciliation<'_> {
         apply.map(|apply| prune_limit(apply.prune_limit))
     }
 
-    /// Commits the rendering. The memory is the plan on the branch, or else `kept`.
+    /// Commits the rendering. The previous plan is that on the branch, or else that of the revision that was `accepted`.
     pub(crate) fn commit_rendering(
         &self,
         commit: &CommitSpec,
         loop_state: &mut LoopState,
         checkout: &Checkout,
-        kept: Option<&Plan>,
+        accepted: Option<&Plan>,
     ) -> Result<(Session, Vec<BranchStatus>), ReconcileError> {
         let layout = sync_files::parse_layout(commit).map_err(|error| branch_error(&error))?;
         let location = checkout.location().ok_or_else(|| {
@@ -118,7 +118,7 @@ impl Reconciliation<'_> {
             .with_message(commit.message.as_deref());
         let committed = run.commit_rendering(
             |on_branch: Option<&Plan>| {
-                let plan = on_branch.or(kept);
+                let plan = on_branch.or(accepted);
                 let session =
                     Self::render_session(loop_state, checkout, plan, Some(limit), self.destination())?;
                 Ok((session, checkout.read_provenance(location)))

@@ -1,7 +1,7 @@
-//! One round: poll → fetch → verify → render → guard → commit or push → remember → apply; or compare clusters with what is
+//! One round: poll → fetch → verify → render → guard → commit or push → accept → apply; or compare clusters with what is
 //! rendered, if nothing has changed.
 //!
-//! Whatever keeps a revision from being carried out comes before the first branch or cluster is touched. The memory is
+//! Whatever keeps a revision from being carried out comes before the first branch or cluster is touched. The plan is
 //! written before clusters are: a round that was killed decides the same the next time.
 
 use std::collections::BTreeSet;
@@ -28,7 +28,7 @@ use federate_sync_api::status::{ArtifactStatus, BranchStatus, SyncReason, find_c
 use federate_sync_api::{ApplySpec, DriftMode, SyncMetadata, SyncSpec, WindowState};
 
 use crate::environment::Environment;
-use crate::member_clusters::cluster_counts::count_clusters;
+use crate::member_clusters::cluster_counts::recount_clusters;
 use crate::member_clusters::selection::selected_names;
 use crate::member_clusters::{HealthWait, MemberClusters};
 pub use crate::outcome::SyncOutcome;
@@ -55,7 +55,7 @@ pub fn reconcile_sync(
     let ended = round.advance_round(state, loop_state);
     let refused = round.prune_clusters(state);
     let looked_at = round.check_clusters(state, loop_state, begun);
-    count_clusters(&mut state.record, &loop_state.tracker);
+    recount_clusters(&mut state.record, &loop_state.tracker);
     let mut outcome = match (ended, looked_at) {
         (Ok(outcome), Err(stop)) if outcome.is_ready() => stop.into_outcome(),
         (Ok(outcome), _) => outcome,
@@ -127,7 +127,7 @@ pub(crate) fn await_dependency(
     let round = Reconciliation::new(valid_sync, env, None);
     // What is wrong with clusters is in the status.
     let _ = round.check_clusters(state, loop_state, Instant::now());
-    count_clusters(&mut state.record, &loop_state.tracker);
+    recount_clusters(&mut state.record, &loop_state.tracker);
     let message = format!("{on} is not ready");
     let drift = round.describe_drift(state, loop_state);
     record_outcome(state, SyncOutcome { reason: SyncReason::DependencyNotReady, message, drift })
@@ -151,8 +151,8 @@ pub(crate) struct RenderedRevision {
     branches: Vec<BranchStatus>,
     /// The plan that was pushed.
     artifact: Option<ArtifactStatus>,
-    /// The scheduler's memory before.
-    kept: Option<Plan>,
+    /// The previous plan.
+    previous: Option<Plan>,
     /// The objects that it changes in clusters that have everything else; `None` for all.
     changed: Option<BTreeSet<ObjectRef>>,
 }
@@ -273,7 +273,7 @@ impl Reconciliation<'_> {
             if stage.is_accepted() && stage != before {
                 state.record.enter_stage(stage);
                 if before == SyncStage::Planned {
-                    // The memory and the record are written before the first cluster is changed.
+                    // The plan and the record are written before the first cluster is changed.
                     state.save_record()?;
                 }
             }
@@ -437,23 +437,24 @@ impl Reconciliation<'_> {
             state.record.accepted.iter_mut().for_each(|accepted| accepted.artifact = None);
         }
         state.save_record()?;
-        let kept = state.read_plan()?;
+        let previous = state.read_plan()?;
         self.must_lead()?;
         loop_state.rendered_before = None;
         let (mut branches, mut artifact) = (Vec::new(), None);
         let session = if let Some(commit) = &self.spec.commit {
-            let (session, committed) = self.commit_rendering(commit, loop_state, checkout, kept.as_ref())?;
+            let (session, committed) =
+                self.commit_rendering(commit, loop_state, checkout, previous.as_ref())?;
             branches = committed;
             session
         } else if let Some(push) = &self.spec.push {
             let has_pushed = state.record.status.artifact.is_some();
             let (session, pushed) =
-                self.push_rendering(push, loop_state, source_state, kept.as_ref(), has_pushed)?;
+                self.push_rendering(push, loop_state, source_state, previous.as_ref(), has_pushed)?;
             artifact = Some(pushed);
             session
         } else {
             let (limit, destination) = (self.apply_limit(), self.destination());
-            Self::render_session(loop_state, checkout, kept.as_ref(), limit, destination)?
+            Self::render_session(loop_state, checkout, previous.as_ref(), limit, destination)?
         };
         if self.spec.clusters.is_some() && selected_names(self.spec, &session).next().is_none() {
             loop_state.put_session(checkout, session);
@@ -469,7 +470,7 @@ impl Reconciliation<'_> {
             repo.as_ref(),
             &state.record,
         );
-        Ok(RenderedRevision { session, branches, artifact, kept, changed })
+        Ok(RenderedRevision { session, branches, artifact, previous, changed })
     }
 
     /// Notes a revision, what it renders and its plan, before the first cluster is changed. Returns how clusters are
@@ -481,24 +482,24 @@ impl Reconciliation<'_> {
         SourceState { tip, .. }: &SourceState,
         rendered: Option<&RenderedRevision>,
     ) -> Result<Delivery, ReconcileError> {
-        let Some(RenderedRevision { session, branches, artifact, kept, .. }) = rendered else {
+        let Some(RenderedRevision { session, branches, artifact, previous, .. }) = rendered else {
             return Err(ReconcileError::new(SyncReason::ReconciliationFailed, "nothing was rendered"));
         };
-        let kept = kept.as_ref();
-        self.note_inventory(state, session);
+        let previous = previous.as_ref();
+        self.note_managed_scope(state, session);
         let before = state.record.accepted.clone();
         let former = before.as_ref().map(|before| before.tip.as_str());
-        self.start_policies(state, session, kept, former, tip);
+        self.start_policies(state, session, previous, former, tip);
         let keeps = self.staged_rollout().is_some() || !state.record.policies.is_empty();
         if let Some(former) = former.filter(|former| keeps && former != tip) {
-            state.keep_former(former)?;
+            state.keep_former_plan(former)?;
         }
         let rendering = self.start_rollout(state, session, tip, before.as_ref())?;
         state.write_plan(session.plan())?;
         let unschedulable =
             session.plan().placements.iter().filter(|row| row.unschedulable.is_some()).count();
         state.record.status.unschedulable = unschedulable;
-        let moved = kept.map_or(0, |kept| replicas_moved(kept, session.plan()));
+        let moved = previous.map_or(0, |previous| replicas_moved(previous, session.plan()));
         // A round that was killed has decided already.
         let is_repeated = state.record.stage != SyncStage::Idle
             && before.as_ref().is_some_and(|before| before.is_for(tip, None));
@@ -513,7 +514,7 @@ impl Reconciliation<'_> {
             // The repository changes when all clusters are at the revision.
             repository: before.and_then(|accepted| accepted.repository),
             rendering,
-            inventory: loop_state.inventory_digest().cloned(),
+            inventory_digest: loop_state.inventory_digest().cloned(),
             ..AcceptedRevision::default()
         });
         loop_state.tracker.retain_clusters(&selected_names(self.spec, session).collect());
@@ -616,7 +617,7 @@ impl Reconciliation<'_> {
         name: &str,
     ) -> Result<SyncOutcome, ReconcileError> {
         let members = self.member_clusters(session, repo.cloned(), state);
-        self.note_inventory(state, session);
+        self.note_managed_scope(state, session);
         let accepted = state.record.accepted.clone().unwrap_or_default();
         let (cache, pending) = (state.git_cache(), accepted.pending.unwrap_or_default());
         if let Some(apply) = &self.spec.apply {
@@ -662,7 +663,7 @@ impl Reconciliation<'_> {
         if is_staged {
             (state.record.rollout, state.record.status.rollout) = (None, None);
             state.save_record()?;
-            state.forget_formers(&BTreeSet::new())?;
+            state.forget_former_plans(&BTreeSet::new())?;
         }
         Ok(())
     }

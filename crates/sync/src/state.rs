@@ -1,9 +1,9 @@
-//! The state folder of `--state`: the record of each Sync, the scheduler's memory, and the cache of its source.
+//! The state folder of `--state`: the record of each Sync, the previous plan, and the cache of its source.
 //!
 //! ```text
 //! DIR/lock                                  held while a process works with the folder
 //! DIR/<namespace>/<name>/status.json        the record of the Sync, with its status
-//! DIR/<namespace>/<name>/placements.yaml    the scheduler's memory: the plan that was accepted last
+//! DIR/<namespace>/<name>/placements.yaml    the plan that was accepted last: the previous plan
 //! DIR/<namespace>/<name>/placements-*.yaml  the plans of former revisions, during a rollout
 //! DIR/<namespace>/<name>/members.json       the last status of members, if the Sync reads it
 //! DIR/<namespace>/<name>/git/               the cache of the source
@@ -45,11 +45,11 @@ pub enum Error {
         /// Why.
         why: io::Error,
     },
-    /// The memory is damaged.
+    /// The previous plan is damaged.
     #[error(
         "{place}: the scheduler's memory cannot be read ({why}): restore it, or remove it to schedule everything again"
     )]
-    Memory {
+    Plan {
         /// The file or object.
         place: String,
         /// What is wrong.
@@ -81,23 +81,23 @@ pub(crate) trait StateStore: std::marker::Sync {
 
 /// Where the state of one Sync is kept.
 pub(crate) trait StateBackend {
-    /// The scheduler's memory; `None` before the first round.
+    /// The previous plan; `None` before the first round.
     fn read_plan(&self) -> Result<Option<Vec<u8>>, Error>;
 
-    /// The place of the memory, for messages.
+    /// The place of the previous plan, for messages.
     fn plan_location(&self) -> String;
 
-    /// Keeps a plan as the scheduler's memory.
+    /// Stores an accepted plan: the previous plan of the next round.
     fn write_plan(&mut self, text: &str) -> Result<(), Error>;
 
     /// The plan of a former revision.
-    fn read_former(&self, revision: &str) -> Result<Option<Vec<u8>>, Error>;
+    fn read_former_plan(&self, revision: &str) -> Result<Option<Vec<u8>>, Error>;
 
-    /// Keeps the scheduler's memory as the plan of a former revision, unless that revision has one.
-    fn keep_former(&mut self, revision: &str) -> Result<(), Error>;
+    /// Keeps the previous plan as the plan of a former revision, unless that revision has one.
+    fn keep_former_plan(&mut self, revision: &str) -> Result<(), Error>;
 
     /// Removes the plans of all former revisions but some.
-    fn forget_formers(&mut self, but: &BTreeSet<String>) -> Result<(), Error>;
+    fn forget_former_plans(&mut self, but: &BTreeSet<String>) -> Result<(), Error>;
 
     /// The last status of members.
     fn members_status(&self) -> Result<Option<Vec<u8>>, Error>;
@@ -175,32 +175,32 @@ impl<'s> SyncState<'s> {
         self.cache.clone()
     }
 
-    /// The scheduler's memory; `None` before the first round.
+    /// The previous plan; `None` before the first round.
     pub fn read_plan(&self) -> Result<Option<Plan>, Error> {
         let Some(bytes) = self.backend.read_plan()? else { return Ok(None) };
         previous::read_own(&bytes)
             .map(Some)
-            .map_err(|error| Error::Memory { place: self.backend.plan_location(), why: error.to_string() })
+            .map_err(|error| Error::Plan { place: self.backend.plan_location(), why: error.to_string() })
     }
 
     /// The plan of a former revision that clusters may still have.
-    pub fn read_former(&self, revision: &str) -> Result<Option<Plan>, Error> {
-        let Some(bytes) = self.backend.read_former(revision)? else { return Ok(None) };
+    pub fn read_former_plan(&self, revision: &str) -> Result<Option<Plan>, Error> {
+        let Some(bytes) = self.backend.read_former_plan(revision)? else { return Ok(None) };
         let place = format!("{}, revision {revision}", self.backend.plan_location());
-        previous::read_own(&bytes).map(Some).map_err(|error| Error::Memory { place, why: error.to_string() })
+        previous::read_own(&bytes).map(Some).map_err(|error| Error::Plan { place, why: error.to_string() })
     }
 
-    /// Keeps the scheduler's memory as the plan of a former revision.
-    pub fn keep_former(&mut self, revision: &str) -> Result<(), Error> {
-        self.backend.keep_former(revision)
+    /// Keeps the previous plan as the plan of a former revision.
+    pub fn keep_former_plan(&mut self, revision: &str) -> Result<(), Error> {
+        self.backend.keep_former_plan(revision)
     }
 
     /// Removes the plans of all former revisions but some.
-    pub fn forget_formers(&mut self, but: &BTreeSet<String>) -> Result<(), Error> {
-        self.backend.forget_formers(but)
+    pub fn forget_former_plans(&mut self, but: &BTreeSet<String>) -> Result<(), Error> {
+        self.backend.forget_former_plans(but)
     }
 
-    /// Keeps a plan as the scheduler's memory.
+    /// Stores an accepted plan: the previous plan of the next round.
     pub fn write_plan(&mut self, plan: &Plan) -> Result<(), Error> {
         self.backend.write_plan(&previous::write_plan(plan))
     }
@@ -239,19 +239,19 @@ impl StateBackend for FileBackend {
         self.replace_file("placements.yaml", text.as_bytes())
     }
 
-    fn read_former(&self, revision: &str) -> Result<Option<Vec<u8>>, Error> {
+    fn read_former_plan(&self, revision: &str) -> Result<Option<Vec<u8>>, Error> {
         self.read_file(&format!("{FORMER_PREFIX}{revision}.yaml"))
     }
 
-    fn keep_former(&mut self, revision: &str) -> Result<(), Error> {
+    fn keep_former_plan(&mut self, revision: &str) -> Result<(), Error> {
         let name = format!("{FORMER_PREFIX}{revision}.yaml");
         match (self.read_file(&name)?, self.read_plan()?) {
-            (None, Some(memory)) => self.replace_file(&name, &memory),
+            (None, Some(previous)) => self.replace_file(&name, &previous),
             _ => Ok(()),
         }
     }
 
-    fn forget_formers(&mut self, but: &BTreeSet<String>) -> Result<(), Error> {
+    fn forget_former_plans(&mut self, but: &BTreeSet<String>) -> Result<(), Error> {
         for entry in fs::read_dir(&self.folder).map_err(|why| Error::io(&self.folder, why))?.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             let former = name.strip_prefix(FORMER_PREFIX).and_then(|rest| rest.strip_suffix(".yaml"));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use federate_kubernetes::finding::join_names;
 use federate_live::Interrupt;
-use federate_repo::EmptySource;
+use federate_repo::EmptyTree;
 use federate_session::{Session, SessionOptions};
 use federate_sync_api::SyncSpec;
 use federate_sync_api::record::SyncRecord;
@@ -397,7 +397,7 @@ impl SyncWorker<'_> {
         valid_sync: &ValidSync,
         state: &mut SyncState<'_>,
     ) -> SyncOutcome {
-        let inventory = state.record.status.inventory.take().unwrap_or_default();
+        let inventory = state.record.status.managed_scope.take().unwrap_or_default();
         let clusters: Vec<&str> = inventory.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
         let message = format!(
             "the namespace was deleted with the credentials of the Sync: its objects stay in {}",
@@ -410,7 +410,7 @@ impl SyncWorker<'_> {
 
     /// Whether clusters can never be reached again, because the namespace with the credentials is being deleted.
     fn lost_credentials(&self, hub: &HubClient, valid_sync: &ValidSync) -> Result<bool, hub::Error> {
-        let nothing = Session::open(&EmptySource, SessionOptions::new(self.shared.env.dialects));
+        let nothing = Session::open(&EmptyTree, SessionOptions::new(self.shared.env.dialects));
         let reaches = self.shared.env.services.member_access(valid_sync, &nothing).is_ok();
         Ok(!reaches && hub.is_terminating(&valid_sync.object.name.namespace)?)
     }
@@ -421,7 +421,7 @@ impl SyncWorker<'_> {
         valid_sync: &ValidSync,
         state: &mut SyncState<'_>,
     ) -> Result<(), crate::state::Error> {
-        let clusters = state.record.status.inventory.iter().flat_map(|known| &known.clusters);
+        let clusters = state.record.status.managed_scope.iter().flat_map(|known| &known.clusters);
         let left = clusters.filter(|cluster| cluster.left.is_some() && !cluster.reported);
         let left: Vec<&str> = left.map(|cluster| cluster.name.as_str()).collect();
         if left.is_empty() {
@@ -437,7 +437,7 @@ impl SyncWorker<'_> {
         if let Some(hub) = self.shared.hub {
             hub.report_event(valid_sync, EventType::Warning, "ClusterLeft", &message, None);
         }
-        if let Some(inventory) = &mut state.record.status.inventory {
+        if let Some(inventory) = &mut state.record.status.managed_scope {
             inventory.note_reported();
         }
         state.save_record()

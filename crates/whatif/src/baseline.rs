@@ -1,6 +1,6 @@
 //! The state before scenarios, and what scenarios share: the decisions about objects that they do not touch.
 //!
-//! Each decision is taken once, with the plan as its own memory, over the inventory as it is. After a change of clusters,
+//! Each decision is taken once, with the plan as its own previous plan, over the inventory as it is. After a change of clusters,
 //! a decision is taken again unless it depends only on clusters that stay the same
 //! ([`ClusterDependency`](federate_dialect::ClusterDependency)). Of subjects that are [alike](federate_dialect::ControlPlane::alike), one is
 //! decided for all, and they share the resulting row.
@@ -42,7 +42,7 @@ pub struct Baseline<'s> {
     pub(super) plan: &'s Plan,
     /// The settings of the plan, with the plan itself as the previous one.
     settings: EngineSettings,
-    planners: Vec<KeptPlane>,
+    planners: Vec<BaselinePlane>,
     /// The rows of the plan, in its order. Those that are alike are one.
     rows: Vec<Arc<Placement>>,
     /// The rows of each list of clusters, by their index.
@@ -65,18 +65,18 @@ fn template_replicas(repo: &Repo, object: &ObjectRef) -> ObjectReplicas {
 }
 
 /// The decisions of a control plane.
-struct KeptPlane {
+struct BaselinePlane {
     /// Whether each row of the plan follows from one decision.
     is_complete: bool,
     limits_rollouts: bool,
     always_evicts: bool,
     counts_pods_after: Option<i64>,
     digest: String,
-    subjects: Vec<KeptDecision>,
+    subjects: Vec<BaselineDecision>,
 }
 
 /// A decision.
-struct KeptDecision {
+struct BaselineDecision {
     subject: DecisionSubject,
     key: RowKey,
     /// The number of the key that subjects alike have.
@@ -92,7 +92,7 @@ struct KeptDecision {
 
 /// The decisions that are taken again.
 struct RepeatedDecisions<'k> {
-    kept: &'k KeptPlane,
+    kept: &'k BaselinePlane,
     /// With the index of the subject, in order.
     decided: Vec<(usize, Arc<GroupDecision>)>,
 }
@@ -108,7 +108,7 @@ enum RowComparison {
 }
 
 impl<'s> Baseline<'s> {
-    /// Decides everything once, with the plan as its own memory.
+    /// Decides everything once, with the plan as its own previous plan.
     pub fn new(
         dialects: Dialects,
         repo: &'s Repo,
@@ -122,7 +122,8 @@ impl<'s> Baseline<'s> {
         let rows: Vec<Arc<Placement>> = previous.rows().iter().map(|row| shared.share_row(row)).collect();
         let settings = EngineSettings { previous, ..settings.clone() };
         let engine = Engine::new(dialects, repo, clusters, &settings);
-        let planners = engine.planners().map(|(name, planner)| KeptPlane::new(&engine, name, planner, &rows));
+        let planners =
+            engine.planners().map(|(name, planner)| BaselinePlane::new(&engine, name, planner, &rows));
         let planners = planners.collect();
         let (mut rows_of_lists, mut lists_with) = (Vec::<Vec<usize>>::new(), BTreeMap::<_, Vec<_>>::new());
         let mut known: HashMap<usize, usize> = HashMap::new();
@@ -255,7 +256,7 @@ impl<'s> Baseline<'s> {
         Engine::new(self.dialects, &world.repo, &world.clusters, &self.settings)
     }
 
-    /// The plan after a change of the inventory or the templates, with the plan `before` as the memory. `anew` decides
+    /// The plan after a change of the inventory or the templates, with the previous plan `before`. `anew` decides
     /// everything again.
     pub(super) fn plan_scenario(
         &self,
@@ -306,7 +307,7 @@ impl<'s> Baseline<'s> {
     /// Takes the decisions of a control plane that a change of clusters or an earlier change of the plan can touch.
     fn decide_again<'k>(
         &'k self,
-        kept: &'k KeptPlane,
+        kept: &'k BaselinePlane,
         engine: &Engine<'_>,
         planner: &dyn PolicyPlanner,
         world: &ScenarioInput<'_>,
@@ -314,7 +315,7 @@ impl<'s> Baseline<'s> {
         before: &PlanVariation,
     ) -> RepeatedDecisions<'k> {
         let other_inventory = planner.keys().inventory_digest() != kept.digest;
-        let touched = |kept: &KeptDecision| {
+        let touched = |kept: &BaselineDecision| {
             other_inventory
                 || kept.decided.rest.depends == ClusterDependency::Inventory
                 || kept.subject.reads != TemplateReads::Subject
@@ -324,7 +325,7 @@ impl<'s> Baseline<'s> {
                 || kept.clusters.iter().any(|list| changed.iter().any(|name| list.contains_cluster(name)))
                 || world.scaled.contains(&kept.subject.object)
         };
-        let touched: Vec<(usize, &KeptDecision)> =
+        let touched: Vec<(usize, &BaselineDecision)> =
             kept.subjects.par_iter().enumerate().filter(|(_, kept)| touched(kept)).collect();
         let groups = touched.iter().map(|(_, kept)| {
             let alike = kept.alike.filter(|_| !world.scaled.contains(&kept.subject.object));
@@ -379,7 +380,7 @@ impl RowComparison {
     }
 }
 
-impl KeptPlane {
+impl BaselinePlane {
     fn new(engine: &Engine<'_>, name: &str, planner: &dyn PolicyPlanner, rows: &[Arc<Placement>]) -> Self {
         let previous = engine.previous();
         let subjects = planner.decision_subjects();
@@ -393,8 +394,8 @@ impl KeptPlane {
         });
         let decided = decide_groups(engine, planner, &groups.collect::<Vec<_>>());
         let all = subjects.into_iter().zip(alike).zip(decided);
-        let subjects: Vec<KeptDecision> = all
-            .map(|((subject, alike), decided)| KeptDecision::new(previous, subject, alike, decided))
+        let subjects: Vec<BaselineDecision> = all
+            .map(|((subject, alike), decided)| BaselineDecision::new(previous, subject, alike, decided))
             .collect();
         let decided: usize = subjects.iter().map(|kept| kept.decided.rows.len()).sum();
         let rows = previous.rows().iter().filter(|row| row.dialect == name).count();
@@ -408,7 +409,7 @@ impl KeptPlane {
     }
 }
 
-impl KeptDecision {
+impl BaselineDecision {
     fn new(
         previous: &PreviousPlan,
         subject: DecisionSubject,

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use super::variation::PlanVariation;
 use super::{Baseline, Scenario, ScenarioInput};
 use federate_dialect::{Placement, RowKey};
-use federate_engine::write_variants;
-use federate_engine::{Engine, Rendering};
+use federate_engine::{Engine, WrittenManifests, write_variants};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// The state after a scenario, with the placements that the control planes decide there.
@@ -20,7 +19,7 @@ pub struct DecidedState<'e> {
 }
 
 impl Scenario {
-    /// Applies all events at once, decides with the plan before as the memory, and reads the result. A cluster that is
+    /// Applies all events at once, decides with the plan before as the previous plan, and reads the result. A cluster that is
     /// lost is as its control plane takes it for when it has noticed.
     ///
     /// # Errors
@@ -57,9 +56,9 @@ impl DecidedState<'_> {
         Some(Placement { object: object.clone(), ..row.as_ref().clone() })
     }
 
-    /// What each cluster receives of an object, with its values; without the plan.
-    pub fn render_object(&self, object: &ObjectRef) -> Rendering {
-        let Some(row) = self.find_placement(object) else { return Rendering::default() };
-        write_variants(object, self.engine.render_variants(&row), self.engine.lists(), true)
+    /// What each cluster receives of an object, with its values.
+    pub fn render_object(&self, object: &ObjectRef) -> WrittenManifests {
+        let Some(row) = self.find_placement(object) else { return WrittenManifests::default() };
+        write_variants(object, self.engine.render_placement(&row), self.engine.lists(), true)
     }
 }

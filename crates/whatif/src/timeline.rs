@@ -1,6 +1,6 @@
 //! Carries out a scenario over time, as control planes do: detection of a lost cluster, taints, evictions, rescheduling.
 //!
-//! Each stage changes the inventory, evicts placements, and plans again with the plan before as the memory. A stage that
+//! Each stage changes the inventory, evicts placements, and plans again with the plan before as the previous plan. A stage that
 //! changes neither plans nothing. Only what a stage touches is decided again ([`Baseline`]), and what happens to a row
 //! happens to all objects that share it. Then rollouts continue ([`rollout`](super::rollout)), and pods are counted
 //! ([`pods`](super::pods)).

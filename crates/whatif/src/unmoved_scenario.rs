@@ -106,7 +106,7 @@ impl Scenario {
         }
         if let Some(repo) = self.may_be_tolerated().then(|| without_tolerations(baseline.repo)).flatten() {
             let Baseline { dialects, clusters, .. } = *baseline;
-            // Schedulers remember the tolerations that they have applied, so these policies decide first.
+            // Scheduler states keep the tolerations that they have applied, so these policies decide first.
             let plan = Engine::new(dialects, &repo, clusters, baseline.settings()).compute_plan().plan;
             let intolerant = Baseline::new(dialects, &repo, clusters, &plan, baseline.settings());
             let moved = self.run_timeline(&intolerant, failing)?.count_moved();
@@ -240,7 +240,7 @@ fn remove_tolerations(spec: &mut Value) {
     }
 }
 
-/// How many objects schedulers without a memory place on other clusters after the scenario than before.
+/// How many objects schedulers without a previous plan place on other clusters after the scenario than before.
 fn moved_from_scratch(baseline: &Baseline<'_>, timeline: &Timeline<'_>) -> usize {
     let settings = EngineSettings { previous: PreviousPlan::default(), ..baseline.settings().clone() };
     let plan = |repo: &Repo, clusters: &[Cluster]| -> Plan {

@@ -18,7 +18,7 @@ pub(super) struct PlanVariation {
     pub(super) rows: Arc<ChangedRows>,
     /// The templates that no policy places, if they differ.
     pub(super) unmatched: Option<Vec<ObjectRef>>,
-    /// The shared memory of several rows.
+    /// The shared scheduler state of several rows.
     pub(super) shared: Arc<BTreeMap<String, Value>>,
 }
 

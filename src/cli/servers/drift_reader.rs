@@ -11,12 +11,12 @@ use tokio::sync::oneshot;
 use super::explorer::{AnswerForm, NoAnswer, spawn_thread};
 use crate::cli::access::AccessArgs;
 use crate::cli::diff::digest_key;
-use crate::cli::members::{ApplySetArgs, DryRunMode, SECRETS_NOT_COMPARED, ServerAccess, print_lines};
+use crate::cli::members::{ApplySetArgs, SECRETS_NOT_COMPARED, ServerAccess, print_lines};
 use crate::cli::settings::RepoArgs;
 use crate::cli::{CommandError, page};
 use federate_engine::change::DigestKey;
 use federate_kubernetes::{ClusterName, Finding, finding};
-use federate_reconcile::Actions;
+use federate_reconcile::{Actions, DryRunStrategy};
 use federate_report::findings;
 use federate_report::page::PageHost;
 use federate_session::{Destination, Purpose, ReconcileOptions, Reconciler};
@@ -130,7 +130,7 @@ impl DriftSource {
         let apply_set = self.apply_set.choose_applyset(repo.as_ref(), &args.selected_paths());
         let servers = ServerAccess {
             access: &self.access,
-            dry_run: Some(DryRunMode::Client),
+            dry_run: DryRunStrategy::Server,
             wait: None,
             check_access: false,
             quiet: true,
@@ -156,7 +156,7 @@ impl DriftSource {
         let drifted = if is_dump {
             reconciler.decide_observed()
         } else {
-            servers.apply_or_compare(&session, &reconciler, None, !args.names_memory(), None)?
+            servers.apply_or_compare(&session, &reconciler, None, !args.names_previous(), None)?
         };
         let regions =
             session.clusters().iter().map(|cluster| (cluster.name.clone(), cluster.region.clone())).collect();

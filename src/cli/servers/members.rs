@@ -2,7 +2,7 @@
 
 use super::progress;
 use crate::cli::CommandError;
-use crate::cli::members::{DryRunMode, MemberRun, ServerAccess, print_lines};
+use crate::cli::members::{MemberRun, ServerAccess, print_lines};
 use crate::cli::progress as progress_line;
 use crate::cli::settings::RepoArgs;
 use federate_live::EarlyReads;
@@ -26,7 +26,7 @@ impl MemberRun<'_> {
 }
 
 impl ServerAccess<'_> {
-    /// Reads what the plan is made from and only the clusters know; with `remember`, also the plan that they keep.
+    /// Reads what the plan is made from and only the clusters know; with `remember`, also the plan that they store.
     pub(in crate::cli) fn survey_clusters(
         &self,
         args: &RepoArgs,
@@ -43,10 +43,10 @@ impl ServerAccess<'_> {
             .survey_clusters(&access, apply_set, remember, &args.clusters)
             .map_err(|error| CommandError::Failed(args.without_access(error.to_string())))?;
         print_lines("warning", &surveyed.warnings);
-        if !args.names_memory()
+        if !args.names_previous()
             && let Some(plan) = surveyed.newest_plan().map_err(CommandError::Failed)?
         {
-            session.remember_plan(plan);
+            session.set_previous(plan);
         }
         Ok(surveyed)
     }
@@ -56,7 +56,7 @@ impl ServerAccess<'_> {
         session: &Session,
         reconciler: &Reconciler<'_>,
         remember: Option<&Surveyed>,
-        without_memory: bool,
+        without_previous: bool,
         early: Option<&EarlyReads>,
     ) -> Result<Actions, CommandError> {
         progress_line::stop_line();
@@ -67,13 +67,10 @@ impl ServerAccess<'_> {
         let lines = progress::ProgressLines::new(self.quiet);
         let plan = remember.map(|surveyed| surveyed.next_plan(session));
         let options = ServerOptions::new(&lines)
-            .with_dry_run(self.dry_run.map(|dry_run| match dry_run {
-                DryRunMode::Client => federate_live::DryRun::Client,
-                DryRunMode::Server => federate_live::DryRun::Server,
-            }))
+            .with_dry_run(self.dry_run)
             .with_wait(self.wait)
-            .with_plan_to_keep(plan.as_ref())
-            .with_without_memory(without_memory)
+            .with_plan_to_store(plan.as_ref())
+            .with_without_previous(without_previous)
             .with_early(early);
         let reconciled = reconciler.run_on_servers(&access, &options);
         lines.clear_lines();

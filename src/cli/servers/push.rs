@@ -125,8 +125,8 @@ impl PushCommand {
             address: &address,
             tags: &tags,
             earlier: earlier.as_deref(),
-            kept: None,
-            has_pushed_kept: false,
+            fallback: None,
+            has_pushed_fallback: false,
             clusters: &self.args.clusters,
             types: match self.media_types {
                 TypesName::Oci => ArtifactTypes::Oci,
@@ -141,7 +141,9 @@ impl PushCommand {
         };
         let PushedSession { session, outcome, moved } = request
             .push_rendering(
-                |kept| self.args.open_session_over(opened.source(), None, self.args.read_memory(kept)?),
+                |published| {
+                    self.args.open_session_over(opened.source(), None, self.args.read_previous(published)?)
+                },
                 |error| {
                     if !self.args.quiet {
                         print_notice(&format!("{error}; trying again\n"));
@@ -214,17 +216,19 @@ impl PushCommand {
         Ok(tags)
     }
 
-    /// The tag of the artifacts that are there: a moving one, or that of the plan that is the memory.
+    /// The tag of the artifacts that are there: a moving one, or that of the previous plan.
     fn earlier_tag(&self, address: &ArtifactAddress) -> Option<String> {
-        let memory = self.args.previous_path().and_then(|path| ArtifactAddress::parse(path.to_str()?).ok());
+        let previous = self.args.previous_path().and_then(|path| ArtifactAddress::parse(path.to_str()?).ok());
         let plan = address.for_cluster("plan").ok();
         // A plan from elsewhere says nothing of the artifacts.
-        let memory = memory.filter(|memory| {
-            plan.is_some_and(|plan| (plan.host(), plan.repository()) == (memory.host(), memory.repository()))
+        let previous = previous.filter(|previous| {
+            plan.is_some_and(|plan| {
+                (plan.host(), plan.repository()) == (previous.host(), previous.repository())
+            })
         });
-        let of_memory = memory.and_then(|memory| memory.tag().map(str::to_owned));
+        let of_previous = previous.and_then(|previous| previous.tag().map(str::to_owned));
         let moving = self.tag.first().map(String::as_str).or(address.tag());
-        of_memory.or_else(|| moving.map(str::to_owned))
+        of_previous.or_else(|| moving.map(str::to_owned))
     }
 
     fn print_result(

@@ -11,9 +11,9 @@ use crate::cli::members::{EarlierRun, LiveSource, MemberRun, ServerAccess};
 use crate::cli::{cache_folder, use_color};
 use federate_publish::cache::file_name;
 use federate_reconcile::{Actions, ApplySet, RepoRef};
-use federate_repo::Source;
+use federate_repo::FileTree;
 use federate_session::{RunOutput, RunRecord, Session};
-use federate_source::SourceTrace;
+use federate_source::TreeTrace;
 
 /// The environment variables that results depend on, besides those that arguments stand for.
 const INPUT_VARIABLES: [&str; 5] =
@@ -35,7 +35,11 @@ pub(in crate::cli) struct RunRecording {
 impl MemberRun<'_> {
     /// Reads the repo and the clusters as far as an earlier run with the same arguments has read them, if it had nothing
     /// to do, and compares.
-    pub(in crate::cli) fn find_earlier_run(&self, source: &dyn Source, repo: Option<&RepoRef>) -> EarlierRun {
+    pub(in crate::cli) fn find_earlier_run(
+        &self,
+        source: &dyn FileTree,
+        repo: Option<&RepoRef>,
+    ) -> EarlierRun {
         let recorder = self.run_recorder(repo);
         let (Some(found), LiveSource::Servers(servers)) = (&recorder, &self.source) else {
             return EarlierRun::Other { early: None, recorder };
@@ -88,7 +92,7 @@ impl RunRecorder {
     pub(in crate::cli) fn prepare_recording(
         self,
         session: &Session,
-        files: SourceTrace,
+        files: TreeTrace,
         set: &ApplySet,
         actions: &Actions,
         stderr: String,

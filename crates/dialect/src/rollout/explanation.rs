@@ -10,7 +10,7 @@ pub struct RolloutExplanation {
     /// The first round of a rolling update; `None` where the placement is not rolled out that way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rolling: Option<RollingRound>,
-    /// What a rolling update does next with the placement's bindings on the hub, where the memory has their state.
+    /// What a rolling update does next with the placement's bindings on the hub, where the scheduler state has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<NextRound>,
     /// The stages by each strategy for staged updates.
@@ -136,7 +136,7 @@ pub struct GroupRolloutState {
     pub recheck_seconds: Option<i64>,
 }
 
-/// Whether a disruption budget allows an eviction; while every cluster is available, unless the memory says how the
+/// Whether a disruption budget allows an eviction; while every cluster is available, unless the scheduler state says how the
 /// bindings are on the hub.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -16,7 +16,7 @@ use federate_dialect::import::{ImportEdit, ImportOutcome, Importer, ObjectImport
 use federate_dialect::{Dialects, clean};
 use federate_kubernetes::pointer::escape;
 use federate_kubernetes::{Finding, Object, ObjectRef, Severity};
-use federate_repo::{Repo, SourceFile};
+use federate_repo::{Repo, RepoFile};
 
 /// The options for importing live objects.
 #[derive(Clone, Debug, Default)]
@@ -156,7 +156,7 @@ impl LiveImport<'_> {
         let mut text = String::new();
         federate_yaml::write_document(&body, &mut text);
         // Read the manifest as the loader will: a name that the loader refuses is refused here.
-        let written = SourceFile { path: live.origin.file.clone(), bytes: text.as_bytes().into() };
+        let written = RepoFile { path: live.origin.file.clone(), bytes: text.as_bytes().into() };
         let (mut objects, refused) = federate_repo::parse_objects(&written);
         let object = objects.pop().filter(|object| refused.is_empty() && object.body == body);
         let Some(id) = object.map(|object| object.id) else {

@@ -83,7 +83,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use federate_repo::{Config, SourceFile, load_bytes};
+    use federate_repo::{Config, RepoFile, load_bytes};
 
     fn id(api_version: &str, kind: &str, namespace: Option<&str>, name: &str) -> ObjectRef {
         ObjectRef {
@@ -95,7 +95,7 @@ mod tests {
     }
 
     fn repo(files: &[(&str, &str)]) -> Repo {
-        let file = |(path, text): &(&str, &str)| SourceFile {
+        let file = |(path, text): &(&str, &str)| RepoFile {
             path: (*path).into(),
             bytes: Arc::from(text.as_bytes()),
         };

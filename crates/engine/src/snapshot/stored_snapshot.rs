@@ -12,8 +12,8 @@ use serde::Deserialize;
 use federate_dialect::{Dialects, Plan};
 use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::{Finding, LiveObjects, Object, Severity};
-use federate_repo::source::{EntryKind, Source, SourceError, TreeEntry};
-use federate_repo::{ClaimedObject, Claims, Role, SourceFile};
+use federate_repo::file_tree::{EntryKind, FileTree, TreeEntry, TreeError};
+use federate_repo::{ClaimedObject, Claims, RepoFile, Role};
 
 use super::{
     CLUSTERS_FOLDER, DESCRIPTION_FILE, Digest, Error, OBSERVED_FOLDER, PLACEMENTS_FILE, RECORDED_FOLDER,
@@ -68,7 +68,7 @@ impl StoredSnapshot {
     /// # Errors
     ///
     /// A message for the user if the folder does not contain a snapshot.
-    pub fn read_folder(dialects: Dialects, source: &dyn Source, name: &str) -> Result<Self, String> {
+    pub fn read_folder(dialects: Dialects, source: &dyn FileTree, name: &str) -> Result<Self, String> {
         let name = name.trim_end_matches('/');
         let described = read_description(source)?;
         let Described { taken, failed, kubernetes, scopes, digest: recorded_digest, .. } = described;
@@ -84,12 +84,12 @@ impl StoredSnapshot {
         if let Some(bytes) = files.get(PLACEMENTS_FILE) {
             stored.plan = previous::read_own(bytes).map_err(|why| format!("{PLACEMENTS_FILE}: {why}"))?;
         }
-        let inventory: Vec<SourceFile> = files
+        let inventory: Vec<RepoFile> = files
             .into_iter()
             .filter(|(path, _)| {
                 [CLUSTERS_FOLDER, RECORDED_FOLDER].iter().any(|folder| path.starts_with(folder))
             })
-            .map(|(path, bytes)| SourceFile { path: format!("{name}/{path}").into(), bytes: bytes.into() })
+            .map(|(path, bytes)| RepoFile { path: format!("{name}/{path}").into(), bytes: bytes.into() })
             .collect();
         stored.add_inventory(dialects, &inventory);
         let (observed, findings) =
@@ -112,7 +112,7 @@ impl StoredSnapshot {
         Ok(stored)
     }
 
-    fn add_inventory(&mut self, dialects: Dialects, files: &[SourceFile]) {
+    fn add_inventory(&mut self, dialects: Dialects, files: &[RepoFile]) {
         let (objects, findings) = federate_repo::objects_of(files, &dialects);
         self.findings.extend(findings);
         self.recorded = recorded::claim_recorded(dialects, objects.iter().cloned()).collect();
@@ -134,7 +134,7 @@ impl StoredSnapshot {
     }
 }
 
-fn read_description(source: &dyn Source) -> Result<Described, String> {
+fn read_description(source: &dyn FileTree) -> Result<Described, String> {
     let bytes = source.read_file(DESCRIPTION_FILE).map_err(|_| {
         format!("it has no {DESCRIPTION_FILE}; `federate snapshot --out DIR` writes a folder with one")
     })?;
@@ -156,17 +156,17 @@ fn read_description(source: &dyn Source) -> Result<Described, String> {
 #[error("{path}: {why}")]
 struct UnreadablePath {
     path: String,
-    why: SourceError,
+    why: TreeError,
 }
 
 impl UnreadablePath {
-    fn new(path: &str, why: SourceError) -> Self {
+    fn new(path: &str, why: TreeError) -> Self {
         Self { path: path.to_owned(), why }
     }
 }
 
 /// All files below a folder, by path. Links are not followed.
-fn read_files(source: &dyn Source, folder: &str) -> Result<BTreeMap<String, Vec<u8>>, UnreadablePath> {
+fn read_files(source: &dyn FileTree, folder: &str) -> Result<BTreeMap<String, Vec<u8>>, UnreadablePath> {
     let mut all = BTreeMap::new();
     for TreeEntry { name, kind } in
         source.list_folder(folder).map_err(|why| UnreadablePath::new(folder, why))?
@@ -191,10 +191,10 @@ fn report_changed(file: &Arc<str>) -> Finding {
 }
 
 /// The folder with the observed objects of a snapshot; empty if there is none.
-struct Subfolder<'s>(&'s dyn Source);
+struct Subfolder<'s>(&'s dyn FileTree);
 
-impl Source for Subfolder<'_> {
-    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, SourceError> {
+impl FileTree for Subfolder<'_> {
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, TreeError> {
         match folder {
             "" => {
                 let root = self.0.list_folder("")?;
@@ -205,7 +205,7 @@ impl Source for Subfolder<'_> {
         }
     }
 
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, SourceError> {
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, TreeError> {
         self.0.read_file(&format!("{OBSERVED_FOLDER}/{path}"))
     }
 }

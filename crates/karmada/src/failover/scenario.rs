@@ -16,7 +16,7 @@ use crate::capacity::readiness::{
     ConditionThresholds, GracePeriods, LeaseMonitor, MemberHealth, ReadinessThreshold, ready_condition,
 };
 use crate::capacity::taints::{self, ClusterTaint};
-use crate::memory::{EVICTING, SchedulerMemory};
+use crate::state::{EVICTING, KarmadaState};
 use crate::version::{KarmadaBehaviour, NoExecute};
 use crate::{KarmadaPlanner, NAME};
 
@@ -110,7 +110,7 @@ pub(crate) fn fail_over(
         return done;
     }
     let mut evicting = plane.evicting.iter();
-    if !row.memory.contains_key(EVICTING)
+    if !row.scheduler_state.contains_key(EVICTING)
         && !evicting.any(|cluster| row.clusters.contains_cluster(&cluster.name))
     {
         return done;
@@ -121,9 +121,9 @@ pub(crate) fn fail_over(
         ..FailoverOptions::for_behaviour(plane.behaviour)
     };
     let now = timestamp_at(moment.seconds);
-    let mut memory = SchedulerMemory::from_memory(&row.memory);
+    let mut state = KarmadaState::from_scheduler_state(&row.scheduler_state);
     let mut tasks = Vec::new();
-    for cluster in &memory.evicting {
+    for cluster in &state.evicting {
         let Some((name, began)) = evicted.get_key_value(cluster.as_str()) else { continue };
         let mode = if row.withdrawn.contains(name) { options.taint_purge_mode.as_str() } else { "Directly" };
         tasks.push(EvictionTask {
@@ -135,7 +135,7 @@ pub(crate) fn fail_over(
     }
     let failover = plane.find_policy(row).and_then(|policy| policy.spec.failover.clone()).unwrap_or_default();
     let mut binding =
-        ResourceBinding::from_row(row, memory.applied_placement.as_deref().cloned(), failover, tasks);
+        ResourceBinding::from_row(row, state.applied_placement.as_deref().cloned(), failover, tasks);
     let before = binding.tasks.clone();
     binding.assess_tasks(&options, now);
     let finished = before.iter().filter(|task| !binding.is_evicting(&task.from_cluster));
@@ -162,14 +162,14 @@ pub(crate) fn fail_over(
             done.purged.push(name.clone());
         }
     }
-    memory.evicting.retain(|cluster| !done.finished.iter().any(|finished| **finished == **cluster));
-    memory.evicting.extend(done.evicted.iter().map(ToString::to_string));
+    state.evicting.retain(|cluster| !done.finished.iter().any(|finished| **finished == **cluster));
+    state.evicting.extend(done.evicted.iter().map(ToString::to_string));
     let mut after = row.clone();
     after.clusters.retain(|placed| !done.evicted.contains(&placed.name));
     after.withdrawn.retain(|cluster| !done.finished.contains(cluster));
     after.withdrawn.extend(done.evicted.iter().filter(|cluster| !done.purged.contains(cluster)).cloned());
     after.withdrawn.sort();
-    after.memory = memory.into_memory();
+    after.scheduler_state = state.into_scheduler_state();
     done.placement = Some(after);
     done
 }

@@ -45,15 +45,18 @@ pub fn reconcile_federated(input: PlannerInput<'_>, federated: &Object) -> Optio
     };
     let decision = TemplateDecider::new(&plane, template, config, &previous);
     let placement = decision.place_once(None).placement;
-    let memory = KubeAdmiralState::from_row(&placement);
+    let scheduler_state = KubeAdmiralState::from_row(&placement);
     let before = previous.find_row(&template.id).and_then(|row| KubeAdmiralState::from_row(row).trigger);
-    let scheduled = memory.trigger != before;
+    let scheduled = scheduler_state.trigger != before;
     let policy = placement.policy.as_ref().and_then(|id| plane.policies.get(id)).map(|p| &p.spec);
     let mut draft = Draft::new(federated);
     draft.set_annotation(keys::APPLIED_MIGRATION, decision.applied.clone());
-    draft.set_annotation(keys::DEFERRED, Some(memory.deferred.clone()).filter(|text| !text.is_empty()));
+    draft.set_annotation(
+        keys::DEFERRED,
+        Some(scheduler_state.deferred.clone()).filter(|text| !text.is_empty()),
+    );
     if scheduled {
-        let triggers = memory.trigger.map(|state| state.to_annotation(&plane.snapshot));
+        let triggers = scheduler_state.trigger.map(|state| state.to_annotation(&plane.snapshot));
         draft.write_placement(&placement, triggers, config, policy);
     }
     draft.sign_off(&pending, config);

@@ -7,14 +7,14 @@ use federate_dialect::{MigrationOutcome, Placement, PodCounts};
 use jiff::SignedDuration;
 
 use super::pods::PodStates;
-use super::{CapacityEstimates, PodEstimate, migration_info, remember_estimates};
+use super::{CapacityEstimates, PodEstimate, migration_info, write_estimates};
 use crate::api::AutoMigration;
 use crate::state::KubeAdmiralState;
 
 /// The seconds between a change of pods and its reconciliation.
 pub(crate) const RECONCILE_DELAY: i64 = 10;
 
-/// Records the estimates at this second of the scenario in the memory of a row.
+/// Records the estimates at this second of the scenario in the scheduler state of a row.
 pub(crate) fn record_estimates(
     policy: &AutoMigration,
     placement: &Placement,
@@ -23,8 +23,9 @@ pub(crate) fn record_estimates(
 ) -> MigrationOutcome {
     let Some(threshold) = policy.parse_threshold() else { return MigrationOutcome::default() };
     let threshold = threshold.as_secs() + i64::from(threshold.subsec_nanos() > 0);
-    let mut memory = KubeAdmiralState::from_row(placement);
-    let before = migration_info(&memory).and_then(|text| CapacityEstimates::parse_annotation(text).ok());
+    let mut scheduler_state = KubeAdmiralState::from_row(placement);
+    let before =
+        migration_info(&scheduler_state).and_then(|text| CapacityEstimates::parse_annotation(text).ok());
     let mut estimate = PodEstimate::default();
     let mut migrated = MigrationOutcome::default();
     for (cluster, pods) in pods {
@@ -49,9 +50,9 @@ pub(crate) fn record_estimates(
     migrated.next = estimate.again.map(|left| seconds + left.as_secs());
     let estimates = estimate.estimates;
     if before.as_ref() != Some(&estimates) {
-        remember_estimates(&mut memory, &estimates);
+        write_estimates(&mut scheduler_state, &estimates);
         let mut row = placement.clone();
-        memory.write_to(&mut row);
+        scheduler_state.write_to(&mut row);
         migrated.placement = Some(row);
     }
     migrated

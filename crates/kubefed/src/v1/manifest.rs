@@ -16,7 +16,7 @@ use federate_repo::Template;
 const REVISION_ANNOTATION: &str = "deployment.kubernetes.io/revision";
 
 /// The variants of a placement.
-pub(in super::super) fn render_variants(row: &Placement, template: &Template) -> Vec<ManifestVariant> {
+pub(in super::super) fn render_template(row: &Placement, template: &Template) -> Vec<ManifestVariant> {
     let mut classes: BTreeMap<_, (Share, Vec<ClusterName>)> = BTreeMap::new();
     for share in cluster_shares(row) {
         // A `*.j2` file is rendered for each cluster.

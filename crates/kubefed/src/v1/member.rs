@@ -25,7 +25,7 @@ pub(in super::super) fn reconcile_member(
     if row.unschedulable.is_some() {
         return None;
     }
-    let variants = manifest::render_variants(row, template).into_iter();
+    let variants = manifest::render_template(row, template).into_iter();
     let mut own = variants.filter(|variant| variant.clusters.contains(&cluster.name));
     let op = match (own.next().and_then(|variant| variant.rendered.ok()), live) {
         // A Job stays in a cluster that has no parallelism.

@@ -1,16 +1,16 @@
 //! The rollout of a placement: clusters by its strategy, by stages, by waves; and the same in sentences.
 //!
 //! Facts: the rollout controller reads the bindings as they are on the hub, whatever the scheduler decides next. A
-//! snapshot of the hub brings their state in the memory of the placement.
+//! snapshot of the hub brings their state in the scheduler state of the placement.
 
 use jiff::Timestamp;
 
 use super::super::decision::PlacementDecision;
-use super::super::memory::{PlacementMemory, RememberedBinding};
 use super::super::rollout::rolling_update::{self, RollingStep};
 use super::super::rollout::row::{BindingResources, BindingRow, BindingState};
 use super::super::rollout::{api::is_external, budget};
 use super::super::schedule;
+use super::super::state::{KubeFleetState, StoredBinding};
 use super::super::version::ResourceSnapshots;
 use super::super::{KubeFleetBehaviour, KubeFleetPlane, NAME, PlacementSubject, failover, hub, waves};
 use federate_dialect::PreviousPlan;
@@ -55,7 +55,7 @@ pub(super) fn explain_rollout(
 fn first_round(
     subject: &PlacementSubject<'_>,
     decision: &PlacementDecision<'_, '_>,
-    bindings: &[RememberedBinding],
+    bindings: &[StoredBinding],
     now: Timestamp,
     behaviour: &KubeFleetBehaviour,
 ) -> Option<RollingRound> {
@@ -67,7 +67,7 @@ fn first_round(
         };
         let known = bindings.iter().find(|binding| binding.cluster == cluster.name && !binding.deleting);
         let known =
-            known.cloned().unwrap_or_else(|| RememberedBinding::new(cluster.name.clone(), state)).to_row();
+            known.cloned().unwrap_or_else(|| StoredBinding::new(cluster.name.clone(), state)).to_row();
         rows.push(BindingRow { state, resources: BindingResources::Old, ..known });
     }
     if rows.is_empty() || is_external(&subject.object) {
@@ -81,19 +81,17 @@ fn first_round(
     }
 }
 
-/// The bindings as they were on the hub; empty where the memory does not say how they were.
-fn hub_bindings(subject: &PlacementSubject<'_>, previous: &PreviousPlan) -> Vec<RememberedBinding> {
-    let bindings = previous
-        .find_row(&subject.object.id)
-        .map(PlacementMemory::from_row)
-        .and_then(|memory| memory.bindings);
+/// The bindings as they were on the hub; empty where the scheduler state does not say how they were.
+fn hub_bindings(subject: &PlacementSubject<'_>, previous: &PreviousPlan) -> Vec<StoredBinding> {
+    let bindings =
+        previous.find_row(&subject.object.id).map(KubeFleetState::from_row).and_then(|state| state.bindings);
     bindings.filter(|all| all.iter().any(|one| one.generation.is_some())).unwrap_or_default()
 }
 
 /// The next round with the bindings of the hub, where it is known which resources they have.
 fn next_hub_round(
     subject: &PlacementSubject<'_>,
-    bindings: &[RememberedBinding],
+    bindings: &[StoredBinding],
     now: Timestamp,
     behaviour: &KubeFleetBehaviour,
 ) -> Option<NextRound> {
@@ -101,7 +99,7 @@ fn next_hub_round(
     if bindings.is_empty() || is_unknown || is_external(&subject.object) {
         return None;
     }
-    let rows: Vec<BindingRow> = bindings.iter().map(RememberedBinding::to_row).collect();
+    let rows: Vec<BindingRow> = bindings.iter().map(StoredBinding::to_row).collect();
     Some(match rolling_update::compute_next_step(&subject.object, &rows, now, behaviour).ok()? {
         RollingStep::Cleanup => NextRound::Cleanup { wait_for_cleanup: true },
         RollingStep::Round(round) => {
@@ -144,7 +142,7 @@ fn eviction_verdict(
     placement: &Object,
     budget: &Object,
     decision: &PlacementDecision<'_, '_>,
-    bindings: &[RememberedBinding],
+    bindings: &[StoredBinding],
 ) -> Option<EvictionVerdict> {
     let available = if bindings.is_empty() {
         vec![true; decision.placed_clusters().count()]
@@ -182,14 +180,14 @@ pub(super) fn explain_evictions(
     }
     let mut bindings = hub_bindings(subject, previous);
     if bindings.is_empty() {
-        let placed = decision.placed_clusters().map(|(cluster, _)| RememberedBinding {
+        let placed = decision.placed_clusters().map(|(cluster, _)| StoredBinding {
             conditions: vec![Condition::new("Available", "True", "AllWorkAreAvailable", "")],
-            ..RememberedBinding::new(cluster.name.clone(), BindingState::Bound)
+            ..StoredBinding::new(cluster.name.clone(), BindingState::Bound)
         });
         bindings = placed.collect();
     }
     let bindings: Vec<hub::HubBinding> =
-        bindings.iter().map(|binding| hub::HubBinding::from_memory(&placement.id.name, binding)).collect();
+        bindings.iter().map(|binding| hub::HubBinding::from_stored(&placement.id.name, binding)).collect();
     let (budget, now) = (find_budget(plane, placement), plane.input.now.unwrap_or_default());
     let sentences = evictions.into_iter().filter_map(|eviction| {
         let evicted =

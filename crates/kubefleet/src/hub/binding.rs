@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::rollout::row;
 pub use crate::rollout::row::BindingState;
-use crate::{KubeFleetBehaviour, memory};
+use crate::{KubeFleetBehaviour, state};
 
 /// The annotation with the state that an unscheduled row had.
 const PREVIOUS_STATE_ANNOTATION: &str = "kubernetes-fleet.io/previous-binding-state";
@@ -123,8 +123,8 @@ impl HubBinding {
         }
     }
 
-    /// Returns a row as a plan remembers it.
-    pub(crate) fn from_memory(placement: &str, binding: &memory::RememberedBinding) -> Self {
+    /// Returns a binding that is stored in a plan.
+    pub(crate) fn from_stored(placement: &str, binding: &state::StoredBinding) -> Self {
         Self {
             name: format!("{placement}-{}", binding.cluster),
             cluster: binding.cluster.clone(),

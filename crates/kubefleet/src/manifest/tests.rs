@@ -54,7 +54,7 @@ fn shown(rules: &[Object], per_cluster: bool) -> Vec<Vec<(String, String)>> {
         };
         (variant.clusters.join(" "), sent)
     };
-    let all = (0..sending.items.len()).map(|index| sending.render_variants(index).iter().map(show).collect());
+    let all = (0..sending.items.len()).map(|index| sending.render_item(index).iter().map(show).collect());
     all.collect()
 }
 

@@ -15,10 +15,10 @@ use super::api::is_external;
 use crate::KubeFleetBehaviour;
 
 mod hub;
-mod memory;
 mod report;
 mod rolling_update;
 mod runs;
+mod state;
 
 /// A placement that is rolled out.
 pub(crate) struct RolloutController<'c> {

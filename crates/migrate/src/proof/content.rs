@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use federate_dialect::{ClusterNames, Dialects, HUB};
 use federate_engine::replicas::{is_workload, replicas_field};
-use federate_engine::{Manifest, Rendering, UnsentObject};
+use federate_engine::{Manifest, Rendering, UnsentObject, WrittenManifests};
 use federate_kubernetes::object::field_text;
 use federate_kubernetes::{ObjectRef, work};
 
@@ -24,9 +24,9 @@ pub(crate) struct RenderedObject<'r> {
 }
 
 impl<'r> RenderedObject<'r> {
-    /// All that a rendering of one object has.
-    pub(crate) fn new(rendering: &'r Rendering) -> Self {
-        Self { manifests: &rendering.manifests, not_sent: &rendering.not_sent }
+    /// All manifests of one object.
+    pub(crate) fn new(written: &'r WrittenManifests) -> Self {
+        Self { manifests: &written.manifests, not_sent: &written.not_sent }
     }
 
     /// Whether no member receives or keeps it.

@@ -166,7 +166,7 @@ impl<'s> KubeFedReader<'s> {
             replicas = division.replicas;
             taints = TaintRule::Respected(Vec::new());
             set_replicas(&mut body, division.total);
-        } else if row.memory.contains_key("written") {
+        } else if row.scheduler_state.contains_key("written") {
             let detail = "a ReplicaSchedulingPreference that is gone or without effect has decided";
             intent.add_unequal(
                 &row.object,

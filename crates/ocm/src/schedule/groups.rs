@@ -11,8 +11,8 @@ use federate_kubernetes::{ClusterName, ObjectRef};
 
 use crate::api::{GroupStrategy, PLACEMENT_VERSION};
 use crate::fleet::Fleet;
-use crate::memory::{GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT_LABEL};
 use crate::selector::CompiledSelector;
+use crate::state::{GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT_LABEL};
 
 /// The most clusters in one list of decisions.
 const MAX_DECISIONS: usize = 100;

@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 
 use federate_kubernetes::{ClusterName, work};
 
-use crate::memory::Decisions;
 use crate::schedule::score::Usage;
 use crate::schedule::{Evaluation, Hub, PlacementSubject, evaluate};
+use crate::state::Decisions;
 
 /// The most evaluations of one placement in a queue, on average.
 const MAX_EVALUATIONS: usize = 40;

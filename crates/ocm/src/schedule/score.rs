@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use federate_kubernetes::{ClusterName, work};
 
 use crate::api::{AddOnCoordinate, PrioritizerPolicy, ScoreCoordinate};
-use crate::memory::Decisions;
 use crate::schedule::hub::Hub;
+use crate::state::Decisions;
 
 /// The steps of a score, which is kept.
 const STEPS_PER_SCORE: u64 = 8;

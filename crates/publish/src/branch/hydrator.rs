@@ -3,7 +3,7 @@
 //! unless they are in the folder of a cluster.
 //!
 //! ```text
-//! placements.yaml          the plan: the scheduler's memory, and which folders are federate's
+//! placements.yaml          the plan: the previous plan of the next run, and which folders are federate's
 //! hydrator.metadata        the rendered commit
 //! .gitattributes
 //! m1/manifest.yaml         all objects of cluster m1

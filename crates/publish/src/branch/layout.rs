@@ -2,7 +2,7 @@
 //! cluster.
 //!
 //! With one branch per cluster, each branch holds the folder of its cluster and the part of the plan for it.
-//! The branch of the host (`hub`) holds the whole plan, which is the memory of the next run, and the objects
+//! The branch of the host (`hub`) holds the whole plan, which is the previous plan of the next run, and the objects
 //! that control planes write on the host.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -202,14 +202,14 @@ impl BranchContents {
     }
 }
 
-/// The part of a plan for one cluster, without the scheduler's memory, which concerns all clusters.
+/// The part of a plan for one cluster, without scheduler state, which concerns all clusters.
 fn select_cluster(plan: &Plan, cluster: &str) -> Plan {
     let rows = plan.placements.iter().filter(|row| row.reaches_cluster(cluster)).map(|row| {
         let mut row = row.clone();
         row.clusters.retain(|placed| &*placed.name == cluster);
         row.withdrawn.retain(|name| &**name == cluster);
         row.suspended.retain(|name| &**name == cluster);
-        row.memory = SchedulerState::default();
+        row.scheduler_state = SchedulerState::default();
         row.unschedulable = None;
         row
     });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::folder_of;
-use crate::source::SourceFile;
+use crate::file_tree::RepoFile;
 
 /// A chart.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub(super) struct Chart {
 
 impl Chart {
     /// Reads `Chart.yaml`; `None` if the file is not of a chart.
-    pub(super) fn parse(file: &SourceFile) -> Option<Self> {
+    pub(super) fn parse(file: &RepoFile) -> Option<Self> {
         let stream = federate_yaml::read_stream(&file.bytes);
         let value = &stream.documents.first()?.value;
         let name = value.get("name").and_then(Value::as_str)?;

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use federate_kubernetes::Object;
 
 use super::folder_of;
-use crate::source::SourceFile;
+use crate::file_tree::RepoFile;
 
 /// The names of kustomizations.
 const KUSTOMIZATION_FILE_NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
@@ -71,7 +71,7 @@ pub(super) struct Kustomization {
 
 impl Kustomization {
     /// Reads a kustomization. What cannot be read of it is left out.
-    pub(super) fn parse(file: &SourceFile) -> Self {
+    pub(super) fn parse(file: &RepoFile) -> Self {
         let stream = federate_yaml::read_stream(&file.bytes);
         let value = stream.documents.into_iter().next().map(|document| document.value).unwrap_or_default();
         let [namespace, prefix, suffix] = ["namespace", "namePrefix", "nameSuffix"]

@@ -2,12 +2,12 @@
 
 use super::*;
 
-fn file(path: &str, text: &str) -> SourceFile {
-    SourceFile { path: path.into(), bytes: text.as_bytes().into() }
+fn file(path: &str, text: &str) -> RepoFile {
+    RepoFile { path: path.into(), bytes: text.as_bytes().into() }
 }
 
 fn ownership(files: &[(&str, &str)]) -> Ownership {
-    let mut files: Vec<SourceFile> = files.iter().map(|(path, text)| file(path, text)).collect();
+    let mut files: Vec<RepoFile> = files.iter().map(|(path, text)| file(path, text)).collect();
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ownership::from_files(&files)
 }

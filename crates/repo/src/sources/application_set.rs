@@ -15,10 +15,10 @@ use federate_kubernetes::object::field_text;
 use federate_kubernetes::selector::LabelSelector;
 use federate_kubernetes::{Cluster, Object, work};
 
-use super::CachedSource;
+use super::CachedTree;
 use super::described::{DescriptionError, list_texts, read_map};
 use crate::config::merge_maps;
-use crate::source::{EntryKind, Source};
+use crate::file_tree::{EntryKind, FileTree};
 
 /// The most Applications of a set.
 const MAX_APPLICATIONS: usize = 10_000;
@@ -34,7 +34,7 @@ type Parameters = Map<String, Value>;
 
 /// What generators read.
 pub(super) struct LocalRepo<'r> {
-    pub(super) source: &'r CachedSource<'r>,
+    pub(super) tree: &'r CachedTree<'r>,
     pub(super) clusters: &'r [Cluster],
 }
 
@@ -280,7 +280,7 @@ impl Generation<'_> {
         for file in self.select_paths(&paths.files, generator, "files", at)? {
             let bytes = self
                 .repo
-                .source
+                .tree
                 .read_file(file)
                 .map_err(|why| DescriptionError::new(at, format!("{file}: {why}")))?;
             self.charge_work(bytes.len(), at)?;
@@ -339,7 +339,7 @@ impl Generation<'_> {
 
     fn walk_folder(&self, folder: &str, paths: &mut RepoPaths, at: &str) -> Result<(), DescriptionError> {
         let entries =
-            self.repo.source.list_folder(folder).map_err(|why| DescriptionError::new(at, why.to_string()))?;
+            self.repo.tree.list_folder(folder).map_err(|why| DescriptionError::new(at, why.to_string()))?;
         let mut entries: Vec<_> = entries.into_iter().filter(|entry| !entry.name.starts_with('.')).collect();
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         for entry in entries {

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use federate_kubernetes::object::{field_text, pointer_text};
 use federate_kubernetes::{Cluster, ClusterName, Object};
 
-use super::CachedSource;
+use super::CachedTree;
 use super::application_set::{LocalRepo, generate_applications, server_of};
 use super::described::{
     BuildChanges, DescribedChart, DescribedJob, DescribedSource, DescriptionError, FolderContent,
@@ -22,8 +22,8 @@ use super::flux::read_local_path;
 use super::helm_parameters::set_parameter;
 use crate::build::{FileGeneration, is_packaged_chart};
 use crate::config::merge_maps;
+use crate::file_tree::EntryKind;
 use crate::selection::{find_entry, normalize_path};
-use crate::source::EntryKind;
 
 /// The address and the name of the cluster in which Argo CD runs.
 const OWN_SERVER: &str = "https://kubernetes.default.svc";
@@ -70,7 +70,7 @@ pub(super) fn describes_source(object: &Object) -> bool {
 
 /// Reads objects of Argo CD for a repo with these clusters.
 pub(super) struct ArgoReader<'f> {
-    pub(super) source: &'f CachedSource<'f>,
+    pub(super) tree: &'f CachedTree<'f>,
     pub(super) clusters: &'f [Cluster],
 }
 
@@ -81,7 +81,7 @@ impl ArgoReader<'_> {
             let spec = object.body.get("spec").unwrap_or(&Value::Null);
             return self.read_application(&object.id.name, spec, "/spec");
         }
-        let repo = LocalRepo { source: self.source, clusters: self.clusters };
+        let repo = LocalRepo { tree: self.tree, clusters: self.clusters };
         let mut described = Vec::new();
         for application in generate_applications(object, &repo)? {
             let name = pointer_text(&application, "/metadata/name").to_owned();
@@ -179,9 +179,8 @@ impl ArgoReader<'_> {
         let pointer = format!("{at}/path");
         let path = read_local_path(field_text(context.source, "path"), &pointer)?;
         let is_package =
-            is_packaged_chart(&path) && matches!(find_entry(self.source, &path), Some(EntryKind::File));
-        let content =
-            if is_package { Some(FolderContent::Chart) } else { inspect_folder(self.source, &path) };
+            is_packaged_chart(&path) && matches!(find_entry(self.tree, &path), Some(EntryKind::File));
+        let content = if is_package { Some(FolderContent::Chart) } else { inspect_folder(self.tree, &path) };
         let content = content.ok_or_else(|| {
             DescriptionError::new(&pointer, format!("`{path}` is not a folder of the repo"))
         })?;

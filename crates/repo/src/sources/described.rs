@@ -10,9 +10,9 @@ use federate_kubernetes::{Cluster, ClusterName, Finding, Object};
 
 use super::substitution::{Variables, substitute_variables};
 use super::values::expand_values;
-use super::{ApiClasses, CachedSource, KUSTOMIZATIONS, SourceRecord, is_folder};
+use super::{ApiClasses, CachedTree, KUSTOMIZATIONS, SourceRecord, is_folder};
 use crate::build::{BuildJob, ChartJob, FileGeneration, KustomizationJob};
-use crate::source::{EntryKind, Source};
+use crate::file_tree::{EntryKind, FileTree};
 
 /// The key of objects, as label or annotation, whose variables Flux leaves alone (`disabled`).
 const SUBSTITUTE_KEY: &str = "kustomize.toolkit.fluxcd.io/substitute";
@@ -91,7 +91,7 @@ impl DescribedSource {
     /// The job for a cluster; for no cluster in particular if there are none.
     pub(super) fn job_for(
         &self,
-        source: &CachedSource<'_>,
+        tree: &CachedTree<'_>,
         cluster: Option<&Cluster>,
         apis: &ApiClasses,
     ) -> Result<BuildJob, DescriptionError> {
@@ -111,7 +111,7 @@ impl DescribedSource {
             }
             DescribedJob::Chart(chart) => chart,
         };
-        let values = expand_values(source, &chart.values).map_err(|error| DescriptionError {
+        let values = expand_values(tree, &chart.values).map_err(|error| DescriptionError {
             pointer: String::new(),
             why: error.why,
             help: error.help,
@@ -211,10 +211,10 @@ pub(super) enum FolderContent {
 }
 
 /// What a folder holds; `None` if there is no such folder.
-pub(super) fn inspect_folder(source: &CachedSource<'_>, folder: &str) -> Option<FolderContent> {
+pub(super) fn inspect_folder(tree: &CachedTree<'_>, folder: &str) -> Option<FolderContent> {
     let entries = Some(folder)
-        .filter(|folder| is_folder(source, folder))
-        .and_then(|folder| source.list_folder(folder).ok())?;
+        .filter(|folder| is_folder(tree, folder))
+        .and_then(|folder| tree.list_folder(folder).ok())?;
     let names: BTreeSet<&str> = entries
         .iter()
         .filter(|entry| entry.kind == EntryKind::File)

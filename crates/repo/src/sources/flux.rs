@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use federate_kubernetes::Object;
 use federate_kubernetes::object::{field_text, pointer_text};
 
-use super::CachedSource;
+use super::CachedTree;
 use super::described::{
     BuildChanges, DescribedChart, DescribedJob, DescribedSource, DescriptionError, FolderContent,
     inspect_folder, list_texts, read_map,
@@ -20,8 +20,8 @@ use super::described::{
 use super::substitution::{Variables, is_variable_name};
 use crate::build::{FileGeneration, is_packaged_chart};
 use crate::config::merge_maps;
+use crate::file_tree::EntryKind;
 use crate::selection::{find_entry, normalize_path};
-use crate::source::EntryKind;
 
 /// The longest name of a release.
 const MAX_RELEASE_NAME: usize = 53;
@@ -36,16 +36,16 @@ pub(super) fn describes_source(object: &Object) -> bool {
 
 /// The objects of a repo that others refer to: `ConfigMap`s, by namespace and name.
 pub(super) struct FluxReader<'f> {
-    source: &'f CachedSource<'f>,
+    tree: &'f CachedTree<'f>,
     config_maps: BTreeMap<(String, String), &'f Object>,
 }
 
 impl<'f> FluxReader<'f> {
-    pub(super) fn new(source: &'f CachedSource<'f>, objects: impl Iterator<Item = &'f Object>) -> Self {
+    pub(super) fn new(tree: &'f CachedTree<'f>, objects: impl Iterator<Item = &'f Object>) -> Self {
         let maps = objects.filter(|object| object.id.api_version == "v1" && object.id.kind == "ConfigMap");
         let config_maps =
             maps.map(|object| ((namespace_of(object), object.id.name.clone()), object)).collect();
-        Self { source, config_maps }
+        Self { tree, config_maps }
     }
 
     /// The source that an object describes.
@@ -61,7 +61,7 @@ impl<'f> FluxReader<'f> {
     fn read_kustomization(&self, object: &Object, spec: &Value) -> Result<DescribedSource, DescriptionError> {
         require_git(spec.get("sourceRef"), "/spec/sourceRef")?;
         let path = read_local_path(field_text(spec, "path"), "/spec/path")?;
-        if inspect_folder(self.source, &path).is_none() {
+        if inspect_folder(self.tree, &path).is_none() {
             return Err(DescriptionError::new("/spec/path", format!("`{path}` is not a folder of the repo")));
         }
         let mut edits = Map::new();
@@ -159,9 +159,9 @@ impl<'f> FluxReader<'f> {
             return Err(DescriptionError::new("/spec/postRenderers", "federate runs no post-renderers"));
         }
         let path = read_local_path(field_text(chart, "chart"), "/spec/chart/spec/chart")?;
-        let is_file = matches!(find_entry(self.source, &path), Some(EntryKind::File));
+        let is_file = matches!(find_entry(self.tree, &path), Some(EntryKind::File));
         if !(is_packaged_chart(&path) && is_file)
-            && inspect_folder(self.source, &path) != Some(FolderContent::Chart)
+            && inspect_folder(self.tree, &path) != Some(FolderContent::Chart)
         {
             return Err(DescriptionError::new(
                 "/spec/chart/spec/chart",

@@ -1,7 +1,7 @@
 //! Values files of charts: globs, files that may be missing, and paths that are refused.
 
+use crate::file_tree::{EntryKind, FileTree};
 use crate::selection::{find_entry, normalize_path};
-use crate::source::{EntryKind, Source};
 
 /// Why a values file cannot be used.
 pub(super) struct ValuesError {
@@ -18,15 +18,15 @@ impl ValuesError {
 }
 
 /// The paths of values files, in order. They exist.
-pub(super) fn expand_values(source: &dyn Source, written: &[String]) -> Result<Vec<String>, ValuesError> {
+pub(super) fn expand_values(tree: &dyn FileTree, written: &[String]) -> Result<Vec<String>, ValuesError> {
     let mut paths = Vec::new();
     for path in written {
-        expand_path(source, path, &mut paths)?;
+        expand_path(tree, path, &mut paths)?;
     }
     Ok(paths)
 }
 
-fn expand_path(source: &dyn Source, written: &str, paths: &mut Vec<String>) -> Result<(), ValuesError> {
+fn expand_path(tree: &dyn FileTree, written: &str, paths: &mut Vec<String>) -> Result<(), ValuesError> {
     let (path, is_optional) = match written.strip_suffix('?') {
         Some(path) => (path, true),
         None => (written, false),
@@ -42,14 +42,14 @@ fn expand_path(source: &dyn Source, written: &str, paths: &mut Vec<String>) -> R
     if path.contains('*') {
         let parts: Vec<&str> = path.split('/').collect();
         let before = paths.len();
-        match_parts(source, "", &parts, paths);
+        match_parts(tree, "", &parts, paths);
         if paths.len() == before && !is_optional {
             let why = format!("no file of the repo matches `{path}`");
             return Err(ValuesError::new(written, why, Some(OPTIONAL_FILE_HELP)));
         }
         return Ok(());
     }
-    let (why, help) = match find_entry(source, &path) {
+    let (why, help) = match find_entry(tree, &path) {
         Some(EntryKind::File) => {
             paths.push(path);
             return Ok(());
@@ -68,15 +68,15 @@ fn expand_path(source: &dyn Source, written: &str, paths: &mut Vec<String>) -> R
 const OPTIONAL_FILE_HELP: &str = "end the path in `?` if it may be missing";
 
 /// Adds the files below `folder` that match the parts of a glob, sorted.
-fn match_parts(source: &dyn Source, folder: &str, parts: &[&str], paths: &mut Vec<String>) {
+fn match_parts(tree: &dyn FileTree, folder: &str, parts: &[&str], paths: &mut Vec<String>) {
     let Some((part, rest)) = parts.split_first() else { return };
-    let Ok(mut entries) = source.list_folder(folder) else { return };
+    let Ok(mut entries) = tree.list_folder(folder) else { return };
     entries.sort_by(|a, b| a.name.cmp(&b.name));
     for entry in entries.into_iter().filter(|entry| matches_part(part, &entry.name)) {
         let path = if folder.is_empty() { entry.name } else { format!("{folder}/{}", entry.name) };
         match entry.kind {
             EntryKind::File if rest.is_empty() => paths.push(path),
-            EntryKind::Folder if !rest.is_empty() => match_parts(source, &path, rest, paths),
+            EntryKind::Folder if !rest.is_empty() => match_parts(tree, &path, rest, paths),
             _ => {}
         }
     }

@@ -5,10 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use federate_kubernetes::{ClusterName, ObjectRef};
-use federate_live::{
-    Access, ApplyOptions, ClusterHealth, DesiredState, DryRun, EarlyReads, Error, ServerOptions,
-};
-use federate_reconcile::{Actions, ApplySet, ObjectDecision, RepoRef};
+use federate_live::{Access, ApplyOptions, ClusterHealth, DesiredState, EarlyReads, Error, ServerOptions};
+use federate_reconcile::{Actions, ApplySet, DryRunStrategy, ObjectDecision, RepoRef};
 
 use super::{Purpose, Reconciled, Reconciler};
 use crate::Session;
@@ -47,26 +45,22 @@ impl Reconciler<'_> {
     /// reached.
     pub fn run_on_servers(&self, access: &Access, options: &ServerOptions<'_>) -> Result<Actions, Error> {
         let desired_states = self.desired_states();
-        // A local dry run predicts the server's answers. Drift does not, because a correction would get those
-        // answers.
         let drift = matches!(self.options.purpose, Purpose::Drift { .. });
-        let asks_server = drift || options.dry_run != Some(DryRun::Client);
-        let context = self.build_decision_context(asks_server);
+        let context = self.build_decision_context(options.dry_run);
         // Correcting drift does not deploy the commit, and decides no new plan.
         let repo =
             self.repo.clone().map(|repo| if drift { RepoRef { revision: None, ..repo } } else { repo });
         let server = options.clone();
-        let server = if drift { server.with_plan_to_keep(None) } else { server };
+        let server = if drift { server.with_plan_to_store(None) } else { server };
         let apply_options = ApplyOptions {
             server: &server,
             apply_set: context.settings.apply_set,
             repo: repo.as_ref(),
             moved_from: self.moved_from.as_ref(),
-            asks_server,
             only_objects: self.options.only_objects.is_some(),
             ends: matches!(self.options.purpose, Purpose::Remove),
         };
-        let mut all = Reconciled { predicted: !asks_server, ..Reconciled::default() };
+        let mut all = Reconciled { predicted: !options.dry_run.asks_server(), ..Reconciled::default() };
         let mut unread = BTreeSet::new();
         for outcome in federate_live::apply_desired_states(access, &desired_states, &context, &apply_options)?
         {
@@ -80,7 +74,7 @@ impl Reconciler<'_> {
                 report.digest = outcome.digest;
             }
         }
-        if options.dry_run.is_some() && !drift {
+        if !options.dry_run.writes() && !drift {
             self.predict_unread(&unread, &mut all);
         }
         Ok(self.collect_actions(all))
@@ -92,7 +86,7 @@ impl Reconciler<'_> {
     ///
     /// What keeps every cluster from being reached.
     pub fn read_health(&self, access: &Access) -> Result<Vec<ClusterHealth>, Error> {
-        let context = self.build_decision_context(true);
+        let context = self.build_decision_context(DryRunStrategy::Server);
         federate_live::read_health(access, &self.desired_states(), &context.placed, self.options.apply_set)
     }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use git2::{ObjectType, Oid, Repository};
 
 use super::{LINK_MODE, TREE_MODE, find_tree};
-use federate_repo::source::EntryKind;
+use federate_repo::file_tree::EntryKind;
 
 /// The largest number of links that are followed for one path, as in file systems.
 const MAX_LINKS: usize = 40;

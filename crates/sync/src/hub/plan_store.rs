@@ -1,13 +1,13 @@
-//! The scheduler's memory in `ConfigMap`s: compressed, in parts that each fit into one, and swapped as a whole by the
-//! `ConfigMap` that names them.
+//! The plans of a Sync in `ConfigMap`s, the previous plan and those of former revisions: compressed, in parts that each
+//! fit into one, and swapped as a whole by the `ConfigMap` that names them.
 //!
 //! ```text
-//! federate.<name>                     what was accepted, and the parts of the memory by name
+//! federate.<name>                     what was accepted, and the parts of the plans by name
 //! federate.<name>.<digest>.<number>   a part; its name comes from the contents, so that no part ever changes
 //! ```
 //!
 //! Parts are written before they are named, and removed when they are no longer named: a process that is killed leaves the
-//! old memory or the new one. The digest shows whether parts were edited.
+//! old plan or the new one. The digest shows whether parts were edited.
 //!
 //! Facts: `ConfigMap`s hold up to 1 MiB; binary data is written in base64.
 
@@ -27,16 +27,16 @@ use federate_sync_api::record::compute_digest;
 /// The label that names the Sync of a part, by its uid.
 const SYNC_LABEL: &str = "federate.dev/memory-of";
 
-/// The most parts of a memory.
+/// The most parts of a plan.
 const MAX_PARTS: usize = 256;
 
-/// The name of a part of the memory that an index of this name has, by the digest of the whole.
+/// The name of a part of the plan that an index of this name has, by the digest of the whole.
 fn part_name(index: &str, whole: &str, number: usize) -> String {
     let short: String = whole.chars().take(12).collect();
     format!("{index}.{short}.{number}")
 }
 
-/// The `ConfigMap` that names the parts of a memory. Whoever may edit it chooses its contents.
+/// The `ConfigMap` that names the parts of plans. Whoever may edit it chooses its contents.
 pub struct PlanStoreIndex<'i> {
     /// Its name.
     pub name: &'i str,
@@ -45,7 +45,7 @@ pub struct PlanStoreIndex<'i> {
 }
 
 impl<'i> PlanStoreIndex<'i> {
-    /// A key of the index. The memory itself has keys without a prefix; plans of former revisions and the status of
+    /// A key of the index. The previous plan has keys without a prefix; plans of former revisions and the status of
     /// members have keys with one.
     fn find_value(&self, prefix: &str, name: &str) -> Option<&'i str> {
         self.object["data"][format!("{prefix}{name}")].as_str()
@@ -56,7 +56,7 @@ impl<'i> PlanStoreIndex<'i> {
         self.find_value(prefix, "parts").unwrap_or_default().split_whitespace()
     }
 
-    /// Puts the parts together that `find` returns by their names; `None` if there is no memory.
+    /// Puts the parts together that `find` returns by their names; `None` if there is none.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl<'i> PlanStoreIndex<'i> {
     }
 }
 
-/// The memory of one Sync.
+/// The plans of one Sync.
 pub(super) struct PlanStore<'h> {
     pub(super) hub: &'h HubClient,
     pub(super) namespace: String,
@@ -104,7 +104,7 @@ pub(super) struct PlanStore<'h> {
     pub(super) own: bool,
 }
 
-/// Why a memory cannot be read.
+/// Why a plan cannot be read.
 #[derive(Debug)]
 pub enum PlanStoreError {
     /// The API server.
@@ -125,11 +125,11 @@ impl<'h> PlanStore<'h> {
         let name = format!("federate.{}", sync.name.name);
         let uid = sync.server_metadata.uid.clone();
         let owner = json!({"apiVersion": "federate.dev/v1alpha1", "kind": "Sync", "name": sync.name.name, "uid": uid});
-        let mut memory = Self { hub, namespace, name, owner, uid, index: Value::Null, own: true };
-        memory.index = hub.find_object(&memory.object_path(&memory.name))?.unwrap_or_default();
-        let label = &memory.index["metadata"]["labels"][SYNC_LABEL];
-        memory.own = label.is_null() || *label == memory.uid.as_str();
-        Ok(memory)
+        let mut store = Self { hub, namespace, name, owner, uid, index: Value::Null, own: true };
+        store.index = hub.find_object(&store.object_path(&store.name))?.unwrap_or_default();
+        let label = &store.index["metadata"]["labels"][SYNC_LABEL];
+        store.own = label.is_null() || *label == store.uid.as_str();
+        Ok(store)
     }
 
     fn list_path(&self) -> ApiPath {
@@ -145,7 +145,7 @@ impl<'h> PlanStore<'h> {
         format!("ConfigMap {}/{}", self.namespace, self.name)
     }
 
-    /// The record beside the memory.
+    /// The record beside the plans.
     pub(super) fn record(&self) -> Option<&str> {
         self.index["data"]["record"].as_str()
     }
@@ -164,7 +164,7 @@ impl<'h> PlanStore<'h> {
         names.map(str::to_owned).collect()
     }
 
-    /// Names the parts of the memory as those of a former plan, too, unless that has some.
+    /// Names the parts of the previous plan as those of a former revision, too, unless that has some.
     pub(super) fn keep_as_former(&mut self, prefix: &str) -> Result<(), Error> {
         let index = self.index();
         let (Some(digest), None) = (index.find_value("", "digest"), index.find_value(prefix, "digest"))
@@ -193,7 +193,7 @@ impl<'h> PlanStore<'h> {
         self.remove_unnamed_parts()
     }
 
-    /// The memory, or a former plan; `None` if there is none.
+    /// The previous plan, or that of a former revision; `None` if there is none.
     pub(super) fn read_contents(&self, prefix: &str) -> Result<Option<Vec<u8>>, PlanStoreError> {
         let mut is_gone = false;
         let contents = self.index().read_parts(prefix, |part| {
@@ -201,11 +201,11 @@ impl<'h> PlanStore<'h> {
             is_gone |= found.is_none();
             Ok(found)
         });
-        // The garbage collector removes the memory of a former object of this name, one ConfigMap after the other.
+        // The garbage collector removes the plans of a former object of this name, one ConfigMap after the other.
         if is_gone && !self.own { Ok(None) } else { contents }
     }
 
-    /// Writes the parts of a memory, and names them; parts of another are removed.
+    /// Writes the parts of a plan, and names them; parts of another are removed.
     pub(super) fn write_contents(&mut self, prefix: &str, text: &[u8]) -> Result<(), Error> {
         let packed = compress_text(text);
         let whole = compute_digest([&*packed]);
@@ -250,7 +250,7 @@ impl<'h> PlanStore<'h> {
         self.hub.send_request(&Method::POST, &self.list_path(), JSON, Some(body)).map(drop)
     }
 
-    /// Writes the record beside the memory, if it has changed.
+    /// Writes the record beside the plans, if it has changed.
     pub(super) fn write_record(&mut self, record: &str) -> Result<(), Error> {
         if self.record() == Some(record) {
             return Ok(());
@@ -276,7 +276,7 @@ impl<'h> PlanStore<'h> {
         if version.is_string() {
             body["metadata"]["resourceVersion"] = version;
             match self.hub.send_request(&Method::PUT, &self.object_path(&self.name), JSON, Some(&body)) {
-                // The garbage collector removes the memory of a Sync that is gone, also while its successor takes it over.
+                // The garbage collector removes the plans of a Sync that is gone, also while its successor takes it over.
                 Err(error) if error.is_absent() => body["metadata"]["resourceVersion"] = Value::Null,
                 written => {
                     self.index = written?;

@@ -1,4 +1,4 @@
-//! Status and memory of Syncs on the API server that holds them.
+//! Status and plans of Syncs on the API server that holds them.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub struct HubStateStore {
 }
 
 struct HubBackend<'h> {
-    memory: PlanStore<'h>,
+    plans: PlanStore<'h>,
     path: ApiPath,
     written: Option<SyncStatus>,
 }
@@ -123,20 +123,20 @@ impl StateStore for HubStateStore {
         let object = self.hub.find_object(&path)?.unwrap_or_default();
         let mut status = SyncStatus::parse(&object["status"]);
         let written = object["status"].is_object().then(|| status.clone());
-        let memory = PlanStore::open(&self.hub, sync)?;
+        let plans = PlanStore::open(&self.hub, sync)?;
         let meta = sync.server_metadata.clone();
         status.last_handled_reconcile_at.clone_from(&meta.requested_at);
         let mut record = SyncRecord::new(sync, meta.generation, status);
-        if let Some(stored) = memory.record() {
+        if let Some(stored) = plans.record() {
             record.restore_stored(stored);
         }
         record.follow_spec(sync, false);
-        if record.accepted.is_some() && !memory.own {
+        if record.accepted.is_some() && !plans.own {
             // The record of a former object of this name is written again, as this object's.
             record.enter_stage(SyncStage::Applying);
         }
         let cache = self.caches.join(&sync.name.namespace).join(&sync.name.name);
-        Ok(SyncState::new(&cache, record, Box::new(HubBackend { memory, path, written })))
+        Ok(SyncState::new(&cache, record, Box::new(HubBackend { plans, path, written })))
     }
 }
 
@@ -145,25 +145,25 @@ impl StateBackend for HubBackend<'_> {
         self.read_slot("")
     }
 
-    fn read_former(&self, revision: &str) -> Result<Option<Vec<u8>>, StateError> {
+    fn read_former_plan(&self, revision: &str) -> Result<Option<Vec<u8>>, StateError> {
         self.read_slot(&former_prefix(revision))
     }
 
-    fn keep_former(&mut self, revision: &str) -> Result<(), StateError> {
-        Ok(self.memory.keep_as_former(&former_prefix(revision))?)
+    fn keep_former_plan(&mut self, revision: &str) -> Result<(), StateError> {
+        Ok(self.plans.keep_as_former(&former_prefix(revision))?)
     }
 
-    fn forget_formers(&mut self, but: &BTreeSet<String>) -> Result<(), StateError> {
+    fn forget_former_plans(&mut self, but: &BTreeSet<String>) -> Result<(), StateError> {
         let formers = but.iter().map(|revision| former_prefix(revision));
-        Ok(self.memory.retain_formers(&formers.chain([MEMBERS_PREFIX.to_owned()]).collect())?)
+        Ok(self.plans.retain_formers(&formers.chain([MEMBERS_PREFIX.to_owned()]).collect())?)
     }
 
     fn plan_location(&self) -> String {
-        self.memory.display_name()
+        self.plans.display_name()
     }
 
     fn write_plan(&mut self, text: &str) -> Result<(), StateError> {
-        Ok(self.memory.write_contents("", text.as_bytes())?)
+        Ok(self.plans.write_contents("", text.as_bytes())?)
     }
 
     fn members_status(&self) -> Result<Option<Vec<u8>>, StateError> {
@@ -171,15 +171,15 @@ impl StateBackend for HubBackend<'_> {
     }
 
     fn keep_members_status(&mut self, text: &str) -> Result<(), StateError> {
-        if !self.memory.own {
-            // What is kept belongs to a former object of this name until the memory is written again.
+        if !self.plans.own {
+            // What is kept belongs to a former object of this name until the previous plan is written again.
             return Ok(());
         }
-        Ok(self.memory.write_contents(MEMBERS_PREFIX, text.as_bytes())?)
+        Ok(self.plans.write_contents(MEMBERS_PREFIX, text.as_bytes())?)
     }
 
     fn save_record(&mut self, record: &SyncRecord) -> Result<(), StateError> {
-        self.memory.write_record(&record.to_stored())?;
+        self.plans.write_record(&record.to_stored())?;
         self.save_status(record)
     }
 
@@ -195,7 +195,7 @@ impl StateBackend for HubBackend<'_> {
 impl HubBackend<'_> {
     /// Writes the status, unless it says something about a newer spec already, such as that it is invalid.
     fn write_status(&self, record: &SyncRecord) -> Result<(), Error> {
-        let hub = self.memory.hub;
+        let hub = self.plans.hub;
         let known = self.written.as_ref().map(|status| status.observed_generation);
         match patch_status(hub, &self.path, &record.status, known) {
             // A test of a patch that fails.
@@ -210,9 +210,9 @@ impl HubBackend<'_> {
     }
 
     fn read_slot(&self, slot: &str) -> Result<Option<Vec<u8>>, StateError> {
-        self.memory.read_contents(slot).map_err(|damage| match damage {
+        self.plans.read_contents(slot).map_err(|damage| match damage {
             PlanStoreError::Server(error) => error.into(),
-            PlanStoreError::Contents(why) => StateError::Memory { place: self.memory.display_name(), why },
+            PlanStoreError::Contents(why) => StateError::Plan { place: self.plans.display_name(), why },
         })
     }
 }

@@ -15,12 +15,12 @@ fn cluster_states(record: &SyncRecord, tracker: &ClusterTracker) -> BTreeMap<Str
     rolling.chain(drifted).chain(failing).collect()
 }
 
-/// Counts each cluster once in the status, by its state after everything that is known.
-pub(crate) fn count_clusters(record: &mut SyncRecord, tracker: &ClusterTracker) {
+/// Counts the clusters in the status again, each by its state after everything that is known. Their number stays.
+pub(crate) fn recount_clusters(record: &mut SyncRecord, tracker: &ClusterTracker) {
     let states = cluster_states(record, tracker);
     record.status.drift = tracker.summarize_drift();
     let Some(counts) = &mut record.status.clusters else { return };
-    let total: usize = counts.state_counts().iter().map(|(_, count)| count).sum();
+    let total = counts.total();
     let mut by_state: BTreeMap<&str, usize> = BTreeMap::new();
     for state in states.values() {
         *by_state.entry(state).or_default() += 1;

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use federate_kubernetes::ObjectRef;
-use federate_sync_api::inventory::AppliedCluster;
+use federate_sync_api::managed_scope::AppliedCluster;
 
 use crate::environment::Environment;
 use crate::member_clusters::change_queue::DueComparisons;
-use crate::member_clusters::cluster_counts::count_clusters;
+use crate::member_clusters::cluster_counts::recount_clusters;
 use crate::member_clusters::selection::selected_names;
 use crate::member_clusters::tracker::ClusterTracker;
 use crate::member_clusters::{ComparedClusters, MemberClusters};
@@ -58,7 +58,7 @@ pub(crate) fn compare_due_clusters(
         compared.extend(found.unwrap_or_default());
     }
     let drift = round.describe_drift(state, loop_state);
-    count_clusters(&mut state.record, &loop_state.tracker);
+    recount_clusters(&mut state.record, &loop_state.tracker);
     if let Err(error) = state.save_record() {
         tracing::warn!(sync = round.name(), %error, "the status could not be written");
     }
@@ -145,7 +145,7 @@ impl Reconciliation<'_> {
     ) {
         let pending = state.record.accepted.as_ref().and_then(|accepted| accepted.pending.clone());
         let pending = pending.unwrap_or_default();
-        let applied = state.record.status.inventory.as_ref().filter(|_| self.spec.apply.is_some());
+        let applied = state.record.status.managed_scope.as_ref().filter(|_| self.spec.apply.is_some());
         let applied: Option<BTreeSet<String>> =
             applied.map(|inventory| inventory.present_clusters().map(|one| one.name.clone()).collect());
         let names = selected_names(self.spec, current.session).filter(|name| {
@@ -174,7 +174,7 @@ impl Reconciliation<'_> {
         tracker: &mut ClusterTracker,
         only: Option<&BTreeSet<String>>,
     ) {
-        let Some(inventory) = state.record.status.inventory.clone() else { return };
+        let Some(inventory) = state.record.status.managed_scope.clone() else { return };
         let present: Vec<&AppliedCluster> = inventory.present_clusters().collect();
         let names = present.iter().map(|cluster| &cluster.name);
         let names = names.filter(|name| only.is_none_or(|only| only.contains(*name))).cloned().collect();
@@ -210,7 +210,7 @@ impl Reconciliation<'_> {
         }
         let session = self.accepted_session(state, loop_state, checkout)?;
         self.must_lead()?;
-        self.note_inventory(state, &session);
+        self.note_managed_scope(state, &session);
         let repo = self.find_repo(checkout);
         let members = self.member_clusters(&session, repo.clone(), state);
         loop_state.tracker.take_comparison_due(Duration::ZERO);

@@ -1,13 +1,13 @@
-//! Deletes what a Sync manages, by its inventory: without the source, and whatever it renders.
+//! Deletes what a Sync manages, by its managed scope: without the source, and whatever it renders.
 
 use std::collections::BTreeSet;
 
 use federate_reconcile::apply_set::{ApplySetContents, group_kind};
 use federate_reconcile::{ApplySet, RepoRef};
-use federate_repo::source::{EntryKind, SourceError, TreeEntry};
-use federate_repo::{ReadOptions, Source, normalize_path};
+use federate_repo::file_tree::{EntryKind, TreeEntry, TreeError};
+use federate_repo::{FileTree, ReadOptions, normalize_path};
 use federate_session::Session;
-use federate_sync_api::inventory::{AppliedCluster, AppliedInventory, InventoryRef};
+use federate_sync_api::managed_scope::{AppliedCluster, InventoryRef, ManagedScope};
 use federate_sync_api::status::{FailingCluster, MAX_FAILING_CLUSTERS, SyncReason};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -30,8 +30,8 @@ struct RecordedClusters {
 const CLUSTERS_FILE: &str = "clusters.json";
 const CONFIG_FILE: &str = "federate.yaml";
 
-impl Source for RecordedClusters {
-    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, SourceError> {
+impl FileTree for RecordedClusters {
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, TreeError> {
         if !folder.is_empty() {
             return Ok(Vec::new());
         }
@@ -39,11 +39,11 @@ impl Source for RecordedClusters {
         Ok(files.map(|name| TreeEntry { name: name.to_owned(), kind: EntryKind::File }).into())
     }
 
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, SourceError> {
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, TreeError> {
         match path {
             CLUSTERS_FILE => Ok(self.clusters.clone()),
             CONFIG_FILE => Ok(self.config.clone()),
-            _ => Err(SourceError::NotFound),
+            _ => Err(TreeError::NotFound),
         }
     }
 }
@@ -78,11 +78,11 @@ impl RecordedClusters {
 
 impl Reconciliation<'_> {
     /// Notes in the record where objects are about to be applied, and forgets clusters that people have given up.
-    pub(crate) fn note_inventory(&self, state: &mut SyncState<'_>, session: &Session) {
+    pub(crate) fn note_managed_scope(&self, state: &mut SyncState<'_>, session: &Session) {
         if self.spec.apply.is_none() {
             // What was applied before stays, and nobody looks after it any more.
-            if let Some(inventory) = &mut state.record.status.inventory {
-                inventory.leave_clusters(Timestamp::now());
+            if let Some(scope) = &mut state.record.status.managed_scope {
+                scope.leave_clusters(Timestamp::now());
                 self.forget_clusters(state);
                 state.record.status.clusters = None;
             }
@@ -105,48 +105,48 @@ impl Reconciliation<'_> {
             }
         });
         let (namespace, name) = self.valid_sync.object.apply_set();
-        let inventory = state.record.status.inventory.get_or_insert_default();
-        inventory.note_clusters(&format!("{namespace}/{name}"), clusters.collect(), Timestamp::now());
+        let scope = state.record.status.managed_scope.get_or_insert_default();
+        scope.note_clusters(&format!("{namespace}/{name}"), clusters.collect(), Timestamp::now());
         let sent = session.render().manifests.iter().map(|manifest| &manifest.object);
-        inventory.note_objects(sent.map(|object| (group_kind(object), object.namespace.as_deref())));
+        scope.note_objects(sent.map(|object| (group_kind(object), object.namespace.as_deref())));
         self.forget_clusters(state);
         state.record.valid_spec = Some(Box::new(self.spec.clone()));
     }
 
     /// Forgets the clusters that have left and people have given up, and counts the others.
     fn forget_clusters(&self, state: &mut SyncState<'_>) {
-        let Some(inventory) = &mut state.record.status.inventory else { return };
+        let Some(scope) = &mut state.record.status.managed_scope else { return };
         let forgotten = &self.valid_sync.object.server_metadata.forget;
-        let left: BTreeSet<String> = inventory.left_clusters().map(str::to_owned).collect();
-        inventory.remove_clusters(|name| forgotten.contains(name) && left.contains(name));
-        state.record.status.orphans.clusters = inventory.left_clusters().map(str::to_owned).collect();
+        let left: BTreeSet<String> = scope.left_clusters().map(str::to_owned).collect();
+        scope.remove_clusters(|name| forgotten.contains(name) && left.contains(name));
+        state.record.status.orphans.clusters = scope.left_clusters().map(str::to_owned).collect();
     }
 
     /// Deletes the Sync's objects in clusters that have left, if the Sync asks for it. A cluster that cannot be reached
-    /// stays in the inventory, and is tried again at the next round. Returns why nothing is deleted, if more clusters have
+    /// stays in the managed scope, and is tried again at the next round. Returns why nothing is deleted, if more clusters have
     /// left than may.
     pub(crate) fn prune_clusters(&self, state: &mut SyncState<'_>) -> Option<String> {
         let prunes = self.spec.apply.as_ref().is_some_and(|apply| apply.prune_clusters);
         if !prunes || !self.may_correct(state) || self.must_lead().is_err() {
             return None;
         }
-        let inventory = state.record.status.inventory.clone()?;
+        let scope = state.record.status.managed_scope.clone()?;
         let left: Vec<&AppliedCluster> =
-            inventory.clusters.iter().filter(|cluster| cluster.left.is_some()).collect();
+            scope.clusters.iter().filter(|cluster| cluster.left.is_some()).collect();
         if left.is_empty() {
             return None;
         }
         let limit = self.apply_limit().unwrap_or_default();
-        if limit.is_exceeded(left.len(), inventory.clusters.len()) {
+        if limit.is_exceeded(left.len(), scope.clusters.len()) {
             let have = if left.len() == 1 { "has" } else { "have" };
             return Some(format!(
                 "{} of {} {have} left the inventory, more than `apply.pruneLimit` allows, and what the Sync has applied \
                  there stays",
                 left.len(),
-                format_count(inventory.clusters.len(), "cluster")
+                format_count(scope.clusters.len(), "cluster")
             ));
         }
-        let gone = self.delete_in(&left, &inventory, state);
+        let gone = self.delete_in(&left, &scope, state);
         for (name, why) in &gone.failed {
             tracing::warn!(
                 sync = self.name(),
@@ -168,22 +168,22 @@ impl Reconciliation<'_> {
                 "deleted everything in a cluster that has left"
             );
         }
-        if let Some(inventory) = &mut state.record.status.inventory {
-            inventory.remove_clusters(|name| done.contains(name));
-            state.record.status.orphans.clusters = inventory.left_clusters().map(str::to_owned).collect();
+        if let Some(scope) = &mut state.record.status.managed_scope {
+            scope.remove_clusters(|name| done.contains(name));
+            state.record.status.orphans.clusters = scope.left_clusters().map(str::to_owned).collect();
         }
         None
     }
 
-    /// Deletes what the Sync manages in all clusters of its inventory.
+    /// Deletes what the Sync manages in all clusters of its managed scope.
     pub(crate) fn delete_all(&self, state: &mut SyncState<'_>) -> Result<SyncOutcome, ReconcileError> {
         self.must_lead()?;
-        let inventory = match state.record.status.inventory.clone() {
-            Some(inventory) => inventory,
-            None => self.planned_inventory(state)?,
+        let scope = match state.record.status.managed_scope.clone() {
+            Some(scope) => scope,
+            None => self.planned_scope(state)?,
         };
-        let all: Vec<&AppliedCluster> = inventory.clusters.iter().collect();
-        let result = self.delete_in(&all, &inventory, state);
+        let all: Vec<&AppliedCluster> = scope.clusters.iter().collect();
+        let result = self.delete_in(&all, &scope, state);
         if let Some((cluster, why)) = result.failed.first() {
             let more = match result.failed.len() - 1 {
                 0 => String::new(),
@@ -202,15 +202,15 @@ impl Reconciliation<'_> {
                 format!("{} {verb} still being deleted", format_count(result.terminating, "object"));
             return Err(ReconcileError::new(SyncReason::Progressing, message));
         }
-        state.record.status.inventory = None;
+        state.record.status.managed_scope = None;
         state.record.status.failing.clear();
         Ok(SyncOutcome::for_success("deleted everything that the Sync managed"))
     }
 
-    /// The inventory by the scheduler's memory, for a Sync that was applied before inventories were kept.
-    fn planned_inventory(&self, state: &SyncState<'_>) -> Result<AppliedInventory, ReconcileError> {
-        let mut inventory = AppliedInventory::default();
-        let Some(plan) = state.read_plan()? else { return Ok(inventory) };
+    /// The managed scope by the previous plan, for a Sync that was applied before its status had one.
+    fn planned_scope(&self, state: &SyncState<'_>) -> Result<ManagedScope, ReconcileError> {
+        let mut scope = ManagedScope::default();
+        let Some(plan) = state.read_plan()? else { return Ok(scope) };
         let names: BTreeSet<String> = plan
             .placements
             .iter()
@@ -218,10 +218,10 @@ impl Reconciliation<'_> {
             .collect();
         let clusters = names.into_iter().map(|name| AppliedCluster { name, ..AppliedCluster::default() });
         let (namespace, name) = self.valid_sync.object.apply_set();
-        inventory.note_clusters(&format!("{namespace}/{name}"), clusters.collect(), Timestamp::now());
+        scope.note_clusters(&format!("{namespace}/{name}"), clusters.collect(), Timestamp::now());
         let objects = plan.placements.iter().map(|row| &row.object);
-        inventory.note_objects(objects.map(|object| (group_kind(object), object.namespace.as_deref())));
-        Ok(inventory)
+        scope.note_objects(objects.map(|object| (group_kind(object), object.namespace.as_deref())));
+        Ok(scope)
     }
 
     /// A session over recorded clusters, which need no source to be reached.
@@ -235,14 +235,12 @@ impl Reconciliation<'_> {
     fn delete_in(
         &self,
         clusters: &[&AppliedCluster],
-        inventory: &AppliedInventory,
+        scope: &ManagedScope,
         state: &SyncState<'_>,
     ) -> DeletionResult {
         let session = self.open_recorded(clusters);
-        let contents = ApplySetContents {
-            group_kinds: inventory.group_kinds.clone(),
-            namespaces: inventory.namespaces.clone(),
-        };
+        let contents =
+            ApplySetContents { group_kinds: scope.group_kinds.clone(), namespaces: scope.namespaces.clone() };
         let path = normalize_folder(&self.spec.source.path);
         let repo = RepoRef::from_url(&self.spec.source.url, &path, None);
         let paths = self.spec.source.paths.iter().filter_map(|path| normalize_path(path).ok());
@@ -256,7 +254,7 @@ impl Reconciliation<'_> {
         let mut result = DeletionResult::default();
         let why = "the record of how it is reached is damaged";
         result.failed.extend(unknown.into_iter().map(|name| (name, why.to_owned())));
-        for set in &inventory.apply_sets {
+        for set in &scope.apply_sets {
             let Some((namespace, name)) = set.split_once('/') else { continue };
             let set = ApplySet { namespace: namespace.to_owned(), name: name.to_owned() };
             match members.delete_apply_set(&set, &contents, &names) {

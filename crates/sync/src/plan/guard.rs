@@ -1,6 +1,6 @@
 //! Stops a revision that has no error but would delete so much that it may be a mistake.
 //!
-//! The plan is compared with the scheduler's memory before any branch or cluster is touched; a commit compares the files
+//! The plan is compared with the previous plan before any branch or cluster is touched; a commit compares the files
 //! on its branches, and `apply` checks each live cluster again.
 
 use std::collections::BTreeSet;

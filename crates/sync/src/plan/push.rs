@@ -47,15 +47,16 @@ impl Reconciliation<'_> {
         Ok(accepted.artifact.is_none() || !moved.is_empty())
     }
 
-    /// Pushes the rendering. The memory is the plan in the registry, or else `kept`; `has_pushed_kept`
+    /// Pushes the rendering. The previous plan is that in the registry, or else that of the revision that was `accepted`;
+    /// `has_pushed`
     /// says whether that was pushed before.
     pub(crate) fn push_rendering(
         &self,
         push: &PushSpec,
         loop_state: &mut LoopState,
         source_state: &SourceState,
-        kept: Option<&Plan>,
-        has_pushed_kept: bool,
+        accepted: Option<&Plan>,
+        has_pushed: bool,
     ) -> Result<(Session, ArtifactStatus), ReconcileError> {
         let target = self.open_target(push)?;
         let own = prune_limit(push.prune_limit);
@@ -65,9 +66,9 @@ impl Reconciliation<'_> {
             store: &target.store,
             address: &target.address,
             tags: &tags,
-            earlier: Some(push.memory_tag()),
-            kept,
-            has_pushed_kept,
+            earlier: Some(push.plan_tag()),
+            fallback: accepted,
+            has_pushed_fallback: has_pushed,
             clusters: &[],
             types: match push.media_types.unwrap_or_default() {
                 MediaTypes::Oci => ArtifactTypes::Oci,
@@ -121,7 +122,7 @@ impl Reconciliation<'_> {
             tracing::info!(sync = self.name(), url = push.url, tags = moved, "pushed");
         }
         let plan =
-            artifacts.iter().find(|artifact| artifact.cluster.is_none() && artifact.tag == push.memory_tag());
+            artifacts.iter().find(|artifact| artifact.cluster.is_none() && artifact.tag == push.plan_tag());
         let plan = plan.ok_or_else(|| ReconcileError::new(SyncReason::PushFailed, "the plan has no tag"))?;
         let url = format!("{}:{}", plan.url, plan.tag);
         let artifact = ArtifactStatus { url, digest: plan.digest.clone() };

@@ -12,7 +12,7 @@ use federate_dialect::{Dialects, Plan};
 use federate_engine::{StepAllowance, previous};
 use federate_reconcile::RepoRef;
 use federate_repo::build::{Builder, Decryptor};
-use federate_repo::{ReadOptions, Source, normalize_path};
+use federate_repo::{FileTree, ReadOptions, normalize_path};
 use federate_session::{Provenance, Session, SessionOptions, UnreachableClusters, UpdateScope};
 use federate_source::WorkTree;
 use federate_source::git::{self, GitLocation, GitRevision};
@@ -95,8 +95,8 @@ struct CachedSession {
     session: Session,
     version: CheckoutVersion,
     /// The digest of the status of the clusters by which it plans, if the repo does not say it.
-    inventory: Option<String>,
-    /// Whether its plan is the scheduler's memory.
+    inventory_digest: Option<String>,
+    /// Whether its plan is accepted, so that it is the previous plan of the next round.
     accepted: bool,
     repo: Option<RepoRef>,
 }
@@ -124,7 +124,7 @@ impl Checkout {
         let version = CheckoutVersion::Digest(tip.clone());
         if loop_state.cached.as_ref().is_none_or(|cached| cached.version != version) {
             loop_state.cached =
-                Some(CachedSession { session, version, inventory: None, accepted: false, repo: None });
+                Some(CachedSession { session, version, inventory_digest: None, accepted: false, repo: None });
         }
         Ok((Self::Folder(tree, GitLocation::discover_around(path).ok(), tip.clone()), tip))
     }
@@ -138,7 +138,7 @@ impl Checkout {
         }
     }
 
-    pub(crate) fn as_source(&self) -> &dyn Source {
+    pub(crate) fn as_source(&self) -> &dyn FileTree {
         match self {
             Self::Folder(tree, ..) => tree,
             Self::Revision(revision) => revision.as_ref(),
@@ -212,7 +212,7 @@ impl LoopState {
             .with_allowance(self.allowance)
     }
 
-    /// The session over a source, with a plan as the scheduler's memory. Only what a new revision changes is read.
+    /// The session over a source, with a previous plan. Only what a new revision changes is read.
     pub(crate) fn take_session(&mut self, checkout: &Checkout, previous: Option<&Plan>) -> Session {
         let previous = previous.cloned().unwrap_or_default();
         let version = checkout.version();
@@ -220,13 +220,13 @@ impl LoopState {
             .session_options()
             .with_snapshot(self.observed.as_ref().map(|observed| observed.stored.clone()))
             .with_unreachable(self.observed.as_ref().and_then(|observed| observed.lost.clone()));
-        let inventory = self.inventory_digest().cloned();
-        let cached = self.cached.take().filter(|cached| cached.inventory == inventory);
+        let inventory_digest = self.inventory_digest().cloned();
+        let cached = self.cached.take().filter(|cached| cached.inventory_digest == inventory_digest);
         let Some(CachedSession { mut session, version: before, accepted, .. }) = cached else {
             return Session::open(checkout.as_source(), options.with_previous(previous));
         };
         if before == version {
-            session.remember_plan(previous);
+            session.set_previous(previous);
             return session;
         }
         // The commit before may be gone with the cache that held it.
@@ -234,7 +234,7 @@ impl LoopState {
             return Session::open(checkout.as_source(), options.with_previous(previous));
         };
         let rendered = accepted.then(|| RenderedObjects::from_session(&session));
-        session.remember_plan(previous);
+        session.set_previous(previous);
         match session.update_files(checkout.as_source(), &changed) {
             UpdateScope::Templates(templates) => {
                 self.rendered_before = rendered;
@@ -250,30 +250,37 @@ impl LoopState {
         self.tracker.forget_comparisons();
     }
 
-    /// Keeps a session whose plan is not the scheduler's memory for the next round.
+    /// Keeps a session whose plan is not accepted for the next round.
     pub(crate) fn put_session(&mut self, checkout: &Checkout, session: Session) {
-        let inventory = self.inventory_digest().cloned();
+        let inventory_digest = self.inventory_digest().cloned();
         self.cached = Some(CachedSession {
             session,
             version: checkout.version(),
-            inventory,
+            inventory_digest,
             accepted: false,
             repo: None,
         });
     }
 
-    /// Keeps a session whose plan is the scheduler's memory for the next round, with the repo that it came from.
+    /// Keeps a session whose plan is accepted for the next round, with the repo that it came from.
     pub(crate) fn put_accepted(&mut self, checkout: &Checkout, session: Session, repo: Option<RepoRef>) {
-        let inventory = self.inventory_digest().cloned();
-        self.cached =
-            Some(CachedSession { session, version: checkout.version(), inventory, accepted: true, repo });
+        let inventory_digest = self.inventory_digest().cloned();
+        self.cached = Some(CachedSession {
+            session,
+            version: checkout.version(),
+            inventory_digest,
+            accepted: true,
+            repo,
+        });
     }
 
     /// The session over a source that was carried out, if it is still here.
     pub(crate) fn take_accepted(&mut self, checkout: &Checkout) -> Option<Session> {
-        let (version, inventory) = (checkout.version(), self.inventory_digest().cloned());
+        let (version, inventory_digest) = (checkout.version(), self.inventory_digest().cloned());
         self.cached
-            .take_if(|cached| cached.accepted && cached.version == version && cached.inventory == inventory)
+            .take_if(|cached| {
+                cached.accepted && cached.version == version && cached.inventory_digest == inventory_digest
+            })
             .map(|cached| cached.session)
     }
 
@@ -293,7 +300,7 @@ impl LoopState {
         self.observed.as_ref()?.lost.as_ref()
     }
 
-    /// The session whose plan is the scheduler's memory, with where it was read from.
+    /// The session whose plan is accepted, with where it was read from.
     pub(crate) fn current_session(&mut self) -> Option<CurrentSession<'_>> {
         let cached = self.cached.as_ref().filter(|cached| cached.accepted)?;
         Some(CurrentSession {

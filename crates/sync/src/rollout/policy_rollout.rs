@@ -155,7 +155,7 @@ impl Reconciliation<'_> {
                 .values()
                 .flat_map(|r| r.used_revisions().cloned().collect::<Vec<_>>())
                 .collect();
-            state.forget_formers(&used)?;
+            state.forget_former_plans(&used)?;
             loop_state.formers.retain(|revision, _| used.contains(revision));
             // A process that is killed knows what it was about to send.
             state.save_record()?;

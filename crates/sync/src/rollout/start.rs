@@ -25,7 +25,7 @@ impl Reconciliation<'_> {
             (state.record.rollout, state.record.clusters) = (None, ClusterRevisions::new());
             state.record.status.rollout = None;
             if state.record.policies.is_empty() {
-                state.forget_formers(&BTreeSet::new())?;
+                state.forget_former_plans(&BTreeSet::new())?;
             }
             return Ok(None);
         }
@@ -64,7 +64,7 @@ impl Reconciliation<'_> {
         let revisions = clusters.flat_map(|cluster| [cluster.revision.clone(), cluster.former.clone()]);
         let used = revisions.chain([progress.former.clone()]).flatten().collect();
         state.record.rollout = Some(progress);
-        state.forget_formers(&used)?;
+        state.forget_former_plans(&used)?;
         Ok(Some(rendering))
     }
 }

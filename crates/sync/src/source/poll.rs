@@ -195,7 +195,7 @@ impl Reconciliation<'_> {
         if formers.contains_key(revision) {
             return Ok(());
         }
-        let previous = state.read_former(revision)?.ok_or_else(|| {
+        let previous = state.read_former_plan(revision)?.ok_or_else(|| {
             let message = format!("the scheduler's memory of the former revision {revision} is lost");
             ReconcileError::new(SyncReason::StateFailed, message)
         })?;

@@ -58,7 +58,7 @@ pub(super) struct StateArgs {
 /// The cells of a Sync in the table.
 fn format_cells(row: &SyncSummary, now: Timestamp) -> [String; 8] {
     let clusters = row.clusters.map(|counts| {
-        let all: usize = counts.state_counts().iter().map(|(_, count)| count).sum();
+        let all: usize = counts.total();
         format!("{}/{all}", counts.ready)
     });
     let state = if row.suspended { "Suspended" } else { &row.ready };

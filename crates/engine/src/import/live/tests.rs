@@ -39,7 +39,7 @@ fn object(body: Value) -> (Object, ResourceKind) {
 
 fn repo(files: &[(&str, &str)]) -> Repo {
     let file =
-        |(path, text): &(&str, &str)| SourceFile { path: (*path).into(), bytes: Arc::from(text.as_bytes()) };
+        |(path, text): &(&str, &str)| RepoFile { path: (*path).into(), bytes: Arc::from(text.as_bytes()) };
     load_bytes(files.iter().map(file).collect(), Config::default(), &federate_dialects::DIALECTS)
         .into_repo(&[])
 }
@@ -139,7 +139,7 @@ fn objects_of_j2_templates_are_not_edited() {
     let cluster = "apiVersion: core.kubeadmiral.io/v1alpha1\nkind: FederatedCluster\nmetadata: {name: m1}\n";
     let files = [("a.yaml.j2", KEPT), ("m1.yaml", cluster)];
     let file =
-        |(path, text): &(&str, &str)| SourceFile { path: (*path).into(), bytes: Arc::from(text.as_bytes()) };
+        |(path, text): &(&str, &str)| RepoFile { path: (*path).into(), bytes: Arc::from(text.as_bytes()) };
     let loaded =
         load_bytes(files.iter().map(file).collect(), Config::default(), &federate_dialects::DIALECTS);
     let (clusters, _) =

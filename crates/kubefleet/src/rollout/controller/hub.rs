@@ -16,7 +16,7 @@ use federate_repo::Role;
 use serde_json::{Value, json};
 
 use super::RolloutController;
-use super::memory::{RolloutMemory, RunMemory};
+use super::state::{RolloutControllerState, UpdateRunState};
 use crate::api::{NAME, PlacementPolicy, PlacementType};
 use crate::hub::PARENT_LABEL;
 use crate::hub::snapshot::LATEST_LABEL;
@@ -36,8 +36,8 @@ impl RolloutController<'_> {
     pub(super) fn build_hub(
         &self,
         run: &Object,
-        known: &RunMemory,
-        memory: &RolloutMemory,
+        known: &UpdateRunState,
+        controller_state: &RolloutControllerState,
         rollout: &PolicyRollout,
         moment: &RolloutMoment<'_>,
     ) -> HubObjects {
@@ -57,9 +57,9 @@ impl RolloutController<'_> {
         }
         let objects = strategies.chain(members).chain([self.placement.clone(), this]);
         let mut hub = HubObjects::new(objects);
-        hub.put_object(self.policy_snapshot(memory));
-        let last = memory.snapshots.last().map(|last| last.index);
-        for snapshot in &memory.snapshots {
+        hub.put_object(self.policy_snapshot(controller_state));
+        let last = controller_state.snapshots.last().map(|last| last.index);
+        for snapshot in &controller_state.snapshots {
             let mut labels = json!({RESOURCE_INDEX: snapshot.index.to_string()});
             if Some(snapshot.index) == last {
                 labels[LATEST_LABEL] = "true".into();
@@ -69,7 +69,7 @@ impl RolloutController<'_> {
             object.body["metadata"]["annotations"] = json!({GROUP_HASH: snapshot.digest});
             hub.put_object(object);
         }
-        self.build_bindings(memory, rollout).for_each(|binding| hub.put_object(binding));
+        self.build_bindings(controller_state, rollout).for_each(|binding| hub.put_object(binding));
         self.approval_requests(run, known, moment.approvals).for_each(|request| hub.put_object(request));
         hub
     }
@@ -90,12 +90,12 @@ impl RolloutController<'_> {
         Object::from_manifest(body, "hub")
     }
 
-    fn policy_name(&self, memory: &RolloutMemory) -> String {
-        format!("{}-{}", self.placement.id.name, memory.policy_index)
+    fn policy_name(&self, controller_state: &RolloutControllerState) -> String {
+        format!("{}-{}", self.placement.id.name, controller_state.policy_index)
     }
 
     /// The policy, and whether the scheduler found all clusters that it asks for.
-    fn policy_snapshot(&self, memory: &RolloutMemory) -> Object {
+    fn policy_snapshot(&self, controller_state: &RolloutControllerState) -> Object {
         let policy = self.placement.value_at(&["spec", "policy"]).cloned().unwrap_or_default();
         let read = PlacementPolicy::from_json(Some(&policy)).unwrap_or_default();
         let picked = self.subject.clusters.len();
@@ -106,10 +106,14 @@ impl RolloutController<'_> {
         };
         let status = if is_scheduled { "True" } else { "False" };
         let condition = json!({"type": "Scheduled", "status": status, "observedGeneration": 1});
-        let labels = json!({LATEST_LABEL: "true", "kubernetes-fleet.io/policy-index": memory.policy_index.to_string()});
+        let labels = json!({LATEST_LABEL: "true", "kubernetes-fleet.io/policy-index": controller_state.policy_index.to_string()});
         let rest = json!({"spec": {"policy": policy}, "status": {"conditions": [condition]}});
-        let mut object =
-            self.own_object(self.run_kinds().policy_snapshot, &self.policy_name(memory), labels, rest);
+        let mut object = self.own_object(
+            self.run_kinds().policy_snapshot,
+            &self.policy_name(controller_state),
+            labels,
+            rest,
+        );
         if let Some(number) = read.number_of_clusters {
             object.set_annotation("kubernetes-fleet.io/number-of-clusters", &number.to_string());
         }
@@ -118,7 +122,7 @@ impl RolloutController<'_> {
 
     fn build_bindings<'h>(
         &'h self,
-        memory: &'h RolloutMemory,
+        controller_state: &'h RolloutControllerState,
         rollout: &'h PolicyRollout,
     ) -> impl Iterator<Item = Object> + 'h {
         let names: BTreeSet<_> = self.subject.clusters.iter().chain(rollout.clusters.keys()).collect();
@@ -131,12 +135,12 @@ impl RolloutController<'_> {
                 Some(_) => "Bound",
             };
             let mut spec = json!({
-                "state": state, "targetCluster": **name, "schedulingPolicySnapshotName": self.policy_name(memory),
+                "state": state, "targetCluster": **name, "schedulingPolicySnapshotName": self.policy_name(controller_state),
                 "applyStrategy": apply_strategy,
             });
             let mut conditions = Vec::new();
             if let Some(known) = known {
-                let index = memory.find_index(&known.revision).unwrap_or_default();
+                let index = controller_state.find_index(&known.revision).unwrap_or_default();
                 let snapshot = format!("{}-{index}-snapshot", self.placement.id.name);
                 spec["resourceSnapshotName"] = snapshot.into();
                 conditions = self.binding_conditions(known, 1);
@@ -159,7 +163,7 @@ impl RolloutController<'_> {
     fn approval_requests<'h>(
         &'h self,
         run: &'h Object,
-        known: &'h RunMemory,
+        known: &'h UpdateRunState,
         approvals: &'h BTreeSet<String>,
     ) -> impl Iterator<Item = Object> + 'h {
         requested_tasks(&known.status).map(move |(stage, task)| {
@@ -192,7 +196,7 @@ pub(super) fn open_requests(status: &RunStatus) -> impl Iterator<Item = &TaskSta
 }
 
 /// What approves a request.
-pub(super) fn approval_token(run: &ObjectRef, known: &RunMemory, request: &str) -> String {
+pub(super) fn approval_token(run: &ObjectRef, known: &UpdateRunState, request: &str) -> String {
     let revision = known.revision.get(..8).unwrap_or(&known.revision);
     match &run.namespace {
         None => format!("{revision}-{request}"),

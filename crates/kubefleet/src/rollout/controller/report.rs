@@ -5,7 +5,7 @@ use federate_kubernetes::Object;
 use federate_kubernetes::condition::{self, Condition};
 
 use super::hub::{approval_token, open_requests};
-use super::memory::RunMemory;
+use super::state::UpdateRunState;
 use super::{RolloutController, format_cluster_count};
 use crate::rollout::run::RunRequeue;
 
@@ -28,7 +28,7 @@ pub(super) enum RunReport {
 
 impl RunReport {
     /// The report about a run after it was reconciled; `None` if it has succeeded.
-    pub(super) fn from_run(known: &RunMemory, next: Option<RunRequeue>) -> Option<Self> {
+    pub(super) fn from_run(known: &UpdateRunState, next: Option<RunRequeue>) -> Option<Self> {
         let status = &known.status;
         let [initialized, succeeded, progressing] = ["Initialized", "Succeeded", "Progressing"]
             .map(|kind| condition::find_condition(&status.conditions, kind));
@@ -62,7 +62,7 @@ impl RunReport {
         carrying: &RolloutController<'_>,
         rollout: &PolicyRollout,
         run: &Object,
-        known: &RunMemory,
+        known: &UpdateRunState,
         moment: &RolloutMoment<'_>,
     ) -> RolloutStep {
         let status = &known.status;

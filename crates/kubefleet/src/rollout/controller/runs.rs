@@ -10,8 +10,8 @@ use federate_kubernetes::Object;
 use federate_repo::Role;
 
 use super::hub::{approval_token, open_requests};
-use super::memory::{RolloutMemory, RunMemory, fixed_fields};
 use super::report::RunReport;
+use super::state::{RolloutControllerState, UpdateRunState, fixed_fields};
 use super::{RolloutController, format_cluster_count};
 use crate::api::NAME;
 use crate::rollout::run::status::RunStatus;
@@ -27,21 +27,21 @@ impl RolloutController<'_> {
         rollout: &mut PolicyRollout,
         moment: &RolloutMoment<'_>,
     ) -> RolloutStep {
-        let mut memory: RolloutMemory = rollout.read_state();
-        memory.record_revision(self.placement, rollout, moment);
+        let mut controller_state: RolloutControllerState = rollout.read_state();
+        controller_state.record_revision(self.placement, rollout, moment);
         let runs: BTreeMap<&str, &Object> =
             self.update_runs().map(|run| (run.id.name.as_str(), run)).collect();
-        memory.runs.retain(|name, _| runs.contains_key(name.as_str()));
+        controller_state.runs.retain(|name, _| runs.contains_key(name.as_str()));
         let by_placement = self.behaviour.resource_snapshots == ResourceSnapshots::ByPlacement;
         if by_placement {
-            memory.take_snapshot(moment);
+            controller_state.take_snapshot(moment);
         }
         let mut steps = Vec::new();
         for (name, run) in runs {
-            let mut known = memory
+            let mut known = controller_state
                 .runs
                 .remove(name)
-                .unwrap_or_else(|| RunMemory { fixed: fixed_fields(run), ..RunMemory::default() });
+                .unwrap_or_else(|| UpdateRunState { fixed: fixed_fields(run), ..UpdateRunState::default() });
             let step = match self.refusal_reason(run, &known) {
                 Some(why) => Some(RunReport::Refused(why).into_step(self, rollout, run, &known, moment)),
                 None if known.is_over() => {
@@ -50,11 +50,12 @@ impl RolloutController<'_> {
                 }
                 None => {
                     run.text_at(&["spec", "state"]).clone_into(&mut known.state);
-                    let mut ended = self.reconcile_run(run, &mut known, &mut memory, rollout, moment);
+                    let mut ended =
+                        self.reconcile_run(run, &mut known, &mut controller_state, rollout, moment);
                     // A run sees an approval after it has asked for it.
                     while is_approved(run, &known, moment) {
                         let before = known.status.clone();
-                        ended = self.reconcile_run(run, &mut known, &mut memory, rollout, moment);
+                        ended = self.reconcile_run(run, &mut known, &mut controller_state, rollout, moment);
                         if known.status == before {
                             break;
                         }
@@ -64,11 +65,11 @@ impl RolloutController<'_> {
                 }
             };
             known.drop_details();
-            memory.runs.insert(name.to_owned(), known);
+            controller_state.runs.insert(name.to_owned(), known);
             steps.extend(step);
         }
-        memory.forget_unused(rollout);
-        rollout.write_state(&memory);
+        controller_state.forget_unused(rollout);
+        rollout.write_state(&controller_state);
         // A run that goes on says more than one that has failed before.
         let open = steps.iter().position(|step| step.progress != RolloutProgress::Halted);
         match open.or_else(|| (!steps.is_empty()).then_some(0)) {
@@ -86,7 +87,7 @@ impl RolloutController<'_> {
     }
 
     /// Why admission refuses the run as it is now in the repo.
-    fn refusal_reason(&self, run: &Object, known: &RunMemory) -> Option<String> {
+    fn refusal_reason(&self, run: &Object, known: &UpdateRunState) -> Option<String> {
         let state = run.text_at(&["spec", "state"]);
         let obeyed = self.behaviour.run_state == RunState::Obeyed;
         if known.fixed != fixed_fields(run) {
@@ -112,18 +113,18 @@ impl RolloutController<'_> {
     fn reconcile_run(
         &self,
         run: &Object,
-        known: &mut RunMemory,
-        memory: &mut RolloutMemory,
+        known: &mut UpdateRunState,
+        controller_state: &mut RolloutControllerState,
         rollout: &mut PolicyRollout,
         moment: &RolloutMoment<'_>,
     ) -> RunRequeue {
         if known.status.conditions.is_empty() {
             moment.revision.clone_into(&mut known.revision);
             if run.text_at(&["spec", "resourceSnapshotIndex"]).is_empty() {
-                memory.take_snapshot(moment);
+                controller_state.take_snapshot(moment);
             }
         }
-        let mut hub = self.build_hub(run, known, memory, rollout, moment);
+        let mut hub = self.build_hub(run, known, controller_state, rollout, moment);
         let mut next = Ok(RunRequeue::Event);
         let mut writes = Vec::new();
         for _ in 0..MAX_RECONCILES {
@@ -144,7 +145,9 @@ impl RolloutController<'_> {
         }
         for write in writes {
             match write {
-                RunWrite::Binding(name) => self.record_release(&hub, &name, memory, rollout, moment),
+                RunWrite::Binding(name) => {
+                    self.record_release(&hub, &name, controller_state, rollout, moment);
+                }
                 RunWrite::DeletedBinding(name) => {
                     let left = self.cluster_of(&hub, &name).and_then(|name| rollout.clusters.get_mut(&*name));
                     if let Some(cluster) = left {
@@ -167,7 +170,7 @@ impl RolloutController<'_> {
         &self,
         hub: &HubObjects,
         binding: &str,
-        memory: &RolloutMemory,
+        controller_state: &RolloutControllerState,
         rollout: &mut PolicyRollout,
         moment: &RolloutMoment<'_>,
     ) {
@@ -177,7 +180,7 @@ impl RolloutController<'_> {
         let index = snapshot
             .strip_prefix(&format!("{}-", self.placement.id.name))
             .and_then(|rest| rest.strip_suffix("-snapshot"));
-        let Some(revision) = index.and_then(|index| memory.find_revision(index)) else { return };
+        let Some(revision) = index.and_then(|index| controller_state.find_revision(index)) else { return };
         let name = binding.text_at(&["spec", "targetCluster"]);
         // The digest of what a former revision renders is not known any more.
         let digest = moment.resources.clusters.get(name).filter(|_| revision == moment.revision);
@@ -201,7 +204,7 @@ impl RolloutController<'_> {
 }
 
 /// Whether a request of a run is approved that it has not seen yet.
-fn is_approved(run: &Object, known: &RunMemory, moment: &RolloutMoment<'_>) -> bool {
+fn is_approved(run: &Object, known: &UpdateRunState, moment: &RolloutMoment<'_>) -> bool {
     open_requests(&known.status)
         .any(|task| moment.approvals.contains(&approval_token(&run.id, known, &task.approval_request_name)))
 }

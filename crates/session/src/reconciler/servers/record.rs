@@ -15,8 +15,8 @@ use federate_kubernetes::ClusterName;
 use federate_live::{Access, EarlyReads, read_early};
 use federate_publish::cache;
 use federate_reconcile::{ActionKind, Actions, ApplySet};
-use federate_repo::Source;
-use federate_source::SourceTrace;
+use federate_repo::FileTree;
+use federate_source::TreeTrace;
 
 use crate::Session;
 
@@ -25,7 +25,7 @@ use crate::Session;
 pub struct RunRecord {
     /// A digest of everything else that went into the run, such as its arguments.
     inputs: String,
-    files: SourceTrace,
+    files: TreeTrace,
     /// The contexts of the kubeconfig that the repo names.
     contexts: BTreeMap<String, String>,
     /// The namespace and the name of the `ApplySet`'s parent.
@@ -48,12 +48,7 @@ pub struct RunOutput {
 impl RunRecord {
     /// Records a run; `None` if there was something to do, or if it looked at more than `files` and early reads of the
     /// clusters.
-    pub fn from_run(
-        session: &Session,
-        files: SourceTrace,
-        set: &ApplySet,
-        actions: &Actions,
-    ) -> Option<Self> {
+    pub fn from_run(session: &Session, files: TreeTrace, set: &ApplySet, actions: &Actions) -> Option<Self> {
         let idle = actions.actions.iter().all(|action| action.action == ActionKind::Unchanged);
         let quiet = actions.clusters.iter().all(|report| report.error.is_none() && report.notes.is_empty());
         if !idle || !quiet || !session.cluster_reads().is_empty() {
@@ -84,7 +79,7 @@ impl RunRecord {
     }
 
     /// Whether the files of the repo are the same.
-    pub fn is_of(&self, source: &dyn Source) -> bool {
+    pub fn is_of(&self, source: &dyn FileTree) -> bool {
         self.files.is_same(source)
     }
 

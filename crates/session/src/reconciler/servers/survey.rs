@@ -3,9 +3,7 @@
 use federate_dialect::Plan;
 use federate_engine::previous;
 use federate_kubernetes::{ClusterName, Object};
-use federate_live::{
-    Access, Error, RememberedPlan, StoredPlan, SurveyOptions, SurveyResult, SurveyedCluster,
-};
+use federate_live::{Access, Error, FoundPlan, StoredPlan, SurveyOptions, SurveyResult, SurveyedCluster};
 use federate_reconcile::ApplySet;
 use federate_reconcile::ownership::is_member;
 
@@ -14,30 +12,30 @@ use crate::Session;
 /// What a survey of the clusters found, besides what the session decides by from now on.
 #[derive(Debug, Default)]
 pub struct Surveyed {
-    /// The newest plan that a cluster remembers.
-    pub newest: Option<RememberedPlan>,
-    /// Why plans cannot be read that clusters remember.
+    /// The newest plan that a cluster stores.
+    pub newest: Option<StoredPlan>,
+    /// Why plans cannot be read that clusters store.
     damaged: Vec<String>,
     /// What could not be read, one line each.
     pub warnings: Vec<String>,
 }
 
 impl Session {
-    /// Reads the objects of the clusters that schedulers look at and, with `memory`, the plan that an apply stored
+    /// Reads the objects of the clusters that schedulers look at and, with `reads_plan`, the plan that an apply stored
     /// there. If not all clusters can be reached, only those of `asked` are read. No cluster is read if nothing in it
     /// affects the plan.
     pub fn survey_clusters(
         &mut self,
         access: &Access,
         set: &ApplySet,
-        memory: bool,
+        reads_plan: bool,
         asked: &[String],
     ) -> Result<Surveyed, Error> {
         let reads = self.cluster_reads();
-        if reads.is_empty() && !memory {
+        if reads.is_empty() && !reads_plan {
             return Ok(Surveyed::default());
         }
-        let survey = SurveyOptions { memory: memory.then_some(set), reads: &reads };
+        let survey = SurveyOptions { stores_plan: reads_plan.then_some(set), reads: &reads };
         let all: Vec<ClusterName> = self.clusters().iter().map(|cluster| cluster.name.clone()).collect();
         let found = match federate_live::survey_clusters(access, &all, &survey) {
             // Decisions are about all clusters, but some ways lead to one only.
@@ -52,11 +50,11 @@ impl Session {
         let mut plans = Vec::new();
         for SurveyedCluster { cluster, found } in found {
             match found {
-                Ok(SurveyResult { memory, objects }) => {
-                    match memory {
-                        StoredPlan::Nothing => {}
-                        StoredPlan::Plan(plan) => plans.push(plan),
-                        StoredPlan::Damaged(why) => surveyed.damaged.push(format!("{cluster}: {why}")),
+                Ok(SurveyResult { plan, objects }) => {
+                    match plan {
+                        FoundPlan::Nothing => {}
+                        FoundPlan::Plan(plan) => plans.push(plan),
+                        FoundPlan::Damaged(why) => surveyed.damaged.push(format!("{cluster}: {why}")),
                     }
                     if let Some(objects) = objects {
                         observed.insert(
@@ -73,7 +71,7 @@ impl Session {
         if !reads.is_empty() {
             self.observe_objects(observed);
         }
-        surveyed.newest = RememberedPlan::find_newest(plans.into_iter());
+        surveyed.newest = StoredPlan::find_newest(plans.into_iter());
         if surveyed.newest.is_some() {
             surveyed.warnings.extend(surveyed.damaged.iter().cloned());
         }
@@ -92,12 +90,12 @@ impl Session {
 }
 
 impl Surveyed {
-    /// The plan of a session as clusters are to remember it, after the newest that they remember.
-    pub fn next_plan(&self, session: &Session) -> RememberedPlan {
-        RememberedPlan::followed_by(self.newest.as_ref(), previous::write_plan(session.plan()).into_bytes())
+    /// The plan of a session as clusters are to store it, after the newest that they store.
+    pub fn next_plan(&self, session: &Session) -> StoredPlan {
+        StoredPlan::followed_by(self.newest.as_ref(), previous::write_plan(session.plan()).into_bytes())
     }
 
-    /// The newest plan that a cluster remembers; or why no plan of several can be read, so that deciding without one
+    /// The newest plan that a cluster stores; or why no plan of several can be read, so that deciding without one
     /// could move what runs.
     pub fn newest_plan(&self) -> Result<Option<Plan>, String> {
         match (&self.newest, self.damaged.first()) {

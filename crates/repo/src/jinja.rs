@@ -2,8 +2,8 @@
 //!
 //! Templates run in a sandbox. They can access the cluster and the values in `federate.yaml`, but no files,
 //! includes, environment or clock, and an undefined value is an error. There are limits for depth
-//! (`template/depth.rs`), sizes of values (`template/measure.rs`), steps, output, and for all renderings
-//! together (`template/total.rs`). A line with only a block tag adds nothing to the output.
+//! (`jinja/depth.rs`), sizes of values (`jinja/measure.rs`), steps, output, and for all renderings
+//! together (`jinja/total.rs`). A line with only a block tag adds nothing to the output.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use rayon::prelude::*;
 
 use super::cluster_independent::{self, RenderedVariant};
 use super::duplicates::{Duplicate, objects_differ, separate_duplicates};
+use super::file_tree::RepoFile;
 use super::scope::Scopes;
-use super::source::SourceFile;
 use super::{Config, Template, classification, documents};
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, Severity};
 use federate_yaml::Position;
@@ -95,7 +95,7 @@ impl<'a> Renderer<'a> {
     }
 
     /// The templates of a file; none if it has errors.
-    pub(crate) fn expand_file(&self, file: &SourceFile) -> (Vec<Template>, Vec<Finding>) {
+    pub(crate) fn expand_file(&self, file: &RepoFile) -> (Vec<Template>, Vec<Finding>) {
         match self.try_expand(file) {
             Ok(variants) => {
                 let (templates, mut findings) =
@@ -110,7 +110,7 @@ impl<'a> Renderer<'a> {
     }
 
     /// The objects of the file for each cluster; clusters with the same text share an entry.
-    fn try_expand(&self, file: &SourceFile) -> Result<Vec<RenderedVariant>, Vec<Finding>> {
+    fn try_expand(&self, file: &RepoFile) -> Result<Vec<RenderedVariant>, Vec<Finding>> {
         let source = std::str::from_utf8(&file.bytes)
             .map_err(|_| vec![template_error(file, None, "the template is not UTF-8".to_owned())])?;
         let source = source.strip_prefix('\u{feff}').unwrap_or(source);
@@ -133,7 +133,7 @@ impl<'a> Renderer<'a> {
     fn render_texts(
         &self,
         compiled: &Compiled<'_>,
-        file: &SourceFile,
+        file: &RepoFile,
         source: &str,
     ) -> Result<BTreeMap<String, Vec<ClusterName>>, Vec<Finding>> {
         let mut texts = BTreeMap::<String, Vec<ClusterName>>::new();
@@ -171,7 +171,7 @@ impl<'a> Renderer<'a> {
 
     fn compile_template<'s>(
         &self,
-        file: &'s SourceFile,
+        file: &'s RepoFile,
         source: &'s str,
     ) -> Result<Compiled<'s>, Box<Finding>> {
         if source.len() > MAX_SOURCE_BYTES {
@@ -254,7 +254,7 @@ impl<'a> Renderer<'a> {
     /// Parses one rendering; `Err` if it contains any error.
     fn parse_rendering(
         &self,
-        file: &SourceFile,
+        file: &RepoFile,
         source: &str,
         clusters: Vec<ClusterName>,
         text: &str,
@@ -382,7 +382,7 @@ fn output_warning(
     documents::yaml_warning(path, federate_yaml::Warning { at, message, ..warning.clone() })
 }
 
-fn template_error(file: &SourceFile, at: Option<Position>, message: String) -> Finding {
+fn template_error(file: &RepoFile, at: Option<Position>, message: String) -> Finding {
     Finding::in_file(Severity::Error, "invalid-template", &file.path, at, message)
 }
 

@@ -30,7 +30,7 @@ fn render(source: &str) -> Result<Vec<String>, Finding> {
     let none = |_: &str, _: &str| None;
     let claims = classification::ClaimTable::new(&none, [].iter());
     let renderer = Renderer::new(&clusters, &config(), 1, &scopes, &claims);
-    let file = SourceFile { path: "web.yaml.j2".into(), bytes: source.as_bytes().into() };
+    let file = RepoFile { path: "web.yaml.j2".into(), bytes: source.as_bytes().into() };
     let compiled = renderer.compile_template(&file, source).map_err(|finding| *finding)?;
     let texts = renderer.render_texts(&compiled, &file, source).map_err(|findings| findings[0].clone())?;
     let mut texts: Vec<_> = texts

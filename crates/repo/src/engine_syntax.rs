@@ -46,7 +46,7 @@ impl TemplateEngine {
 
 /// Where the syntax of an engine begins in a text: its line, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TemplateSyntax {
+pub(crate) struct EngineSyntax {
     pub(crate) engine: TemplateEngine,
     pub(crate) line: u32,
 }
@@ -56,8 +56,8 @@ const OPENINGS: [&str; 4] = ["{{", "{%", "<%", "${"];
 
 /// The syntax of another engine in a text that is not valid YAML. Block scalars, strings and comments do not count: they
 /// may hold templates of programs that run in the cluster.
-pub(crate) fn find_template_syntax(text: &str) -> Option<TemplateSyntax> {
-    let mut found: Option<TemplateSyntax> = None;
+pub(crate) fn find_engine_syntax(text: &str) -> Option<EngineSyntax> {
+    let mut found: Option<EngineSyntax> = None;
     let mut block: Option<usize> = None;
     for (number, line) in (1..).zip(text.lines()) {
         let content = line.trim_start();
@@ -82,14 +82,14 @@ pub(crate) fn find_template_syntax(text: &str) -> Option<TemplateSyntax> {
         };
         match found {
             // A tag of an engine says more than an expression.
-            Some(TemplateSyntax { engine: TemplateEngine::Braces, line }) => {
+            Some(EngineSyntax { engine: TemplateEngine::Braces, line }) => {
                 if matches!(engine, TemplateEngine::Go | TemplateEngine::Jinja) {
-                    return Some(TemplateSyntax { engine, line });
+                    return Some(EngineSyntax { engine, line });
                 }
             }
             Some(_) => {}
-            None if engine == TemplateEngine::Braces => found = Some(TemplateSyntax { engine, line: number }),
-            None => return Some(TemplateSyntax { engine, line: number }),
+            None if engine == TemplateEngine::Braces => found = Some(EngineSyntax { engine, line: number }),
+            None => return Some(EngineSyntax { engine, line: number }),
         }
     }
     found
@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     fn syntax(text: &str) -> Option<(TemplateEngine, u32)> {
-        find_template_syntax(text).map(|found| (found.engine, found.line))
+        find_engine_syntax(text).map(|found| (found.engine, found.line))
     }
 
     #[test]

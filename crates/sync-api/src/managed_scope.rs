@@ -1,8 +1,8 @@
-//! The inventory of a `Sync`: the clusters in which it manages objects, and what finds the objects there. It is noted before
+//! The managed scope of a `Sync`, which its status has as `inventory`: the clusters in which it manages objects, and what finds the objects there. It is noted before
 //! a cluster is changed, so that deletion needs neither the source nor its rendering.
 //!
-//! Facts: `status.inventory` of Flux's `Kustomization`. Which objects are managed is in the parent of the `ApplySet` and
-//! on the objects themselves (KEP-3659), so that the inventory does not grow with them.
+//! Facts: `status.managed_scope` of Flux's `Kustomization`. Which objects are managed is in the parent of the `ApplySet` and
+//! on the objects themselves (KEP-3659), so that the scope does not grow with them.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,8 @@ const MAX_PLACES: usize = 200;
 /// Where a Sync manages objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct AppliedInventory {
+#[schemars(rename = "AppliedInventory")]
+pub struct ManagedScope {
     /// The `ApplySet`s that the Sync has used, as `NAMESPACE/NAME`; the present one is the last.
     pub apply_sets: Vec<String>,
     /// The kinds of objects that were sent, as `Kind.group`.
@@ -63,7 +64,7 @@ pub struct InventoryRef {
     pub namespace: Option<String>,
 }
 
-impl AppliedInventory {
+impl ManagedScope {
     /// Notes what is about to be applied: the `ApplySet`, and the clusters. Clusters that are not among them have left.
     pub fn note_clusters(&mut self, apply_set: &str, clusters: Vec<AppliedCluster>, now: Timestamp) {
         self.apply_sets.retain(|known| known != apply_set);
@@ -135,16 +136,16 @@ mod tests {
                 .map(|name| AppliedCluster { name: (*name).to_owned(), ..Default::default() })
                 .collect()
         };
-        let mut inventory = AppliedInventory::default();
-        inventory.note_clusters("default/a", named(&["m1", "m2"]), at(1));
-        inventory.note_clusters("default/b", named(&["m2", "m3"]), at(2));
-        inventory.note_clusters("default/b", named(&["m2", "m3"]), at(3));
-        assert_eq!(inventory.left_clusters().collect::<Vec<_>>(), ["m1"]);
-        assert_eq!((inventory.clusters[0].left, inventory.clusters[1].left), (Some(at(2)), None));
-        assert_eq!(inventory.apply_sets, ["default/a", "default/b"]);
-        inventory.note_clusters("default/b", named(&["m1", "m2", "m3"]), at(4));
-        assert_eq!(inventory.left_clusters().count(), 0, "it is back");
-        inventory.remove_clusters(|name| name == "m1");
-        assert_eq!(inventory.clusters.len(), 2);
+        let mut scope = ManagedScope::default();
+        scope.note_clusters("default/a", named(&["m1", "m2"]), at(1));
+        scope.note_clusters("default/b", named(&["m2", "m3"]), at(2));
+        scope.note_clusters("default/b", named(&["m2", "m3"]), at(3));
+        assert_eq!(scope.left_clusters().collect::<Vec<_>>(), ["m1"]);
+        assert_eq!((scope.clusters[0].left, scope.clusters[1].left), (Some(at(2)), None));
+        assert_eq!(scope.apply_sets, ["default/a", "default/b"]);
+        scope.note_clusters("default/b", named(&["m1", "m2", "m3"]), at(4));
+        assert_eq!(scope.left_clusters().count(), 0, "it is back");
+        scope.remove_clusters(|name| name == "m1");
+        assert_eq!(scope.clusters.len(), 2);
     }
 }

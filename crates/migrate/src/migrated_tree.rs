@@ -2,22 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use federate_repo::Source;
-use federate_repo::source::{EntryKind, SourceError, TreeEntry};
+use federate_repo::FileTree;
+use federate_repo::file_tree::{EntryKind, TreeEntry, TreeError};
 
 use crate::FileEdit;
 
 /// The files of a repo with the edits of a migration. Links stay as they are.
-pub struct MigratedSource<'s> {
-    source: &'s dyn Source,
+pub struct MigratedTree<'s> {
+    source: &'s dyn FileTree,
     edits: BTreeMap<&'s str, &'s FileEdit>,
     /// What the edits add to each folder, or take from it (`None`), by name.
     entries: BTreeMap<String, BTreeMap<String, Option<EntryKind>>>,
 }
 
-impl<'s> MigratedSource<'s> {
+impl<'s> MigratedTree<'s> {
     /// The files of `source` with `edits`.
-    pub fn new(source: &'s dyn Source, edits: &'s [FileEdit]) -> Self {
+    pub fn new(source: &'s dyn FileTree, edits: &'s [FileEdit]) -> Self {
         let mut entries: BTreeMap<String, BTreeMap<String, Option<EntryKind>>> = BTreeMap::new();
         for edit in edits {
             let (folder, name) = split_path(&edit.path);
@@ -39,8 +39,8 @@ fn split_path(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
-impl Source for MigratedSource<'_> {
-    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, SourceError> {
+impl FileTree for MigratedTree<'_> {
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, TreeError> {
         let Some(changed) = self.entries.get(folder) else { return self.source.list_folder(folder) };
         // A folder that only edits make is not in the source.
         let mut entries = self.source.list_folder(folder).unwrap_or_default();
@@ -56,10 +56,10 @@ impl Source for MigratedSource<'_> {
         Ok(entries)
     }
 
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, SourceError> {
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, TreeError> {
         match self.edits.get(path) {
             Some(FileEdit { content: Some(content), .. }) => Ok(content.to_vec()),
-            Some(_) => Err(SourceError::NotFound),
+            Some(_) => Err(TreeError::NotFound),
             None => self.source.read_file(path),
         }
     }
@@ -68,7 +68,7 @@ impl Source for MigratedSource<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use federate_repo::EmptySource;
+    use federate_repo::EmptyTree;
 
     #[test]
     fn edits_make_folders_and_files() {
@@ -76,7 +76,7 @@ mod tests {
             FileEdit { path: "a/b/web.yaml".into(), content: Some(Vec::from("web").into()) },
             FileEdit { path: "gone.yaml".into(), content: None },
         ];
-        let source = MigratedSource::new(&EmptySource, &edits);
+        let source = MigratedTree::new(&EmptyTree, &edits);
         let names = |folder: &str| {
             let listed = source.list_folder(folder).unwrap_or_default();
             listed.into_iter().map(|entry| (entry.name, entry.kind)).collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! Earlier decisions: the memory of the scheduler.
+//! Earlier decisions: the previous plan, and the scheduler state of its rows.
 //!
 //! Facts: the hub remembers decisions as `PlacementDecision` objects only. A placement's own ones keep its clusters, and
 //! those of all others say how much a cluster is used.
@@ -30,7 +30,7 @@ pub type PlacementKey = (String, String);
 /// What a row of a placement remembers beyond its clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct PlacementMemory {
+pub(crate) struct OcmState {
     /// The digest of the placement that never settles, so that it keeps its clusters until it is changed.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
     pub unsettled: Option<String>,
@@ -66,7 +66,7 @@ impl Decisions {
             if let Some(row) = previous.find_row(&known.object) {
                 let names = row.clusters.iter().map(|placed| placed.name.clone()).collect();
                 let key = placement_key(&known.object);
-                let PlacementMemory { expired, .. } = row.read_scheduler_state();
+                let OcmState { expired, .. } = row.read_scheduler_state();
                 if !expired.is_empty() {
                     decisions.expired.insert(key.clone(), expired);
                 }
@@ -115,8 +115,8 @@ impl Decisions {
     }
 }
 
-/// Reads the memory of a plan from the decisions of a hub.
-pub(crate) fn memory_of(objects: &[Object]) -> Plan {
+/// Reads a previous plan from the decisions of a hub.
+pub(crate) fn read_plan(objects: &[Object]) -> Plan {
     let decisions = Decisions::from_objects(objects.iter());
     let row = |(key, names): (&PlacementKey, &[ClusterName])| {
         let (namespace, name) = key.clone();

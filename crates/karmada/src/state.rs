@@ -1,4 +1,4 @@
-//! What Karmada's scheduler remembers of a placement beyond clusters and replicas: the `memory` of a row
+//! The scheduler state of a placement beyond clusters and replicas: the `memory` of a row
 //! of the plan.
 //!
 //! Facts: on a control plane, the same is in the status, an annotation and the spec of the binding
@@ -15,19 +15,19 @@ use serde_json::Value;
 use federate_dialect::{Placement, SchedulerState};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
-/// The key of [`SchedulerMemory::evicting`].
+/// The key of [`KarmadaState::evicting`].
 pub(crate) const EVICTING: &str = "evicting";
 
-/// The key of [`SchedulerMemory::policy_digest`].
+/// The key of [`KarmadaState::policy_digest`].
 pub(crate) const POLICY_DIGEST: &str = "policyDigest";
 
-/// The key of [`SchedulerMemory::unclaimed_from`].
+/// The key of [`KarmadaState::unclaimed_from`].
 const UNCLAIMED_FROM: &str = "unclaimedFrom";
 
-/// The memory of one placement. An entry that is missing or has another type counts as empty.
+/// The state of one placement. An entry that is missing or has another type counts as empty.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct SchedulerMemory {
+pub struct KarmadaState {
     /// The name of the ordered cluster affinity that was used last.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "read_or_default")]
     pub affinity: Option<String>,
@@ -70,11 +70,11 @@ pub struct SchedulerMemory {
     pub template_digest: Option<String>,
 }
 
-impl SchedulerMemory {
-    /// Reads the memory of a row.
-    pub fn from_memory(memory: &SchedulerState) -> Self {
+impl KarmadaState {
+    /// Reads the scheduler state of a row.
+    pub fn from_scheduler_state(state: &SchedulerState) -> Self {
         // Each entry tolerates any value, so that the whole cannot fail.
-        Self::deserialize(&**memory).unwrap_or_default()
+        Self::deserialize(&**state).unwrap_or_default()
     }
 
     /// Whether the object's own scheduling has chosen a cluster of its row.
@@ -82,10 +82,10 @@ impl SchedulerMemory {
         !self.required_on.contains_key(cluster)
     }
 
-    /// The memory as a row keeps it.
-    pub fn into_memory(self) -> SchedulerState {
+    /// The state as a row stores it.
+    pub fn into_scheduler_state(self) -> SchedulerState {
         match serde_json::to_value(self) {
-            Ok(Value::Object(memory)) => memory.into(),
+            Ok(Value::Object(state)) => state.into(),
             _ => SchedulerState::new(),
         }
     }
@@ -93,7 +93,7 @@ impl SchedulerMemory {
 
 /// Whether a row is about an object that a policy places or has placed, and not only one that others need.
 pub(crate) fn is_scheduled(row: &Placement) -> bool {
-    row.policy.is_some() || row.memory.contains_key(UNCLAIMED_FROM)
+    row.policy.is_some() || row.scheduler_state.contains_key(UNCLAIMED_FROM)
 }
 
 fn read_or_default<'de, D: Deserializer<'de>, T: Default + DeserializeOwned>(from: D) -> Result<T, D::Error> {
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn memory(value: Value) -> SchedulerState {
+    fn state(value: Value) -> SchedulerState {
         serde_json::from_value(value).unwrap()
     }
 
@@ -124,18 +124,18 @@ mod tests {
                 "policyDigest": "0a", "templateDigest": "0b",
             }),
         ] {
-            let read = SchedulerMemory::from_memory(&memory(written.clone()));
-            let again = serde_json::to_value(read.into_memory()).unwrap();
+            let read = KarmadaState::from_scheduler_state(&state(written.clone()));
+            let again = serde_json::to_value(read.into_scheduler_state()).unwrap();
             assert_eq!(again.to_string(), written.to_string());
         }
     }
 
     #[test]
     fn what_cannot_be_read_is_empty_and_hides_nothing_else() {
-        let read = SchedulerMemory::from_memory(&memory(json!({
+        let read = KarmadaState::from_scheduler_state(&state(json!({
             "affinity": "near", "appliedPlacement": null, "reschedule": "yes", "evicting": "m1", "other": 1,
         })));
-        let expected = SchedulerMemory { affinity: Some("near".to_owned()), ..SchedulerMemory::default() };
+        let expected = KarmadaState { affinity: Some("near".to_owned()), ..KarmadaState::default() };
         assert_eq!(read, expected);
     }
 }

@@ -1,4 +1,4 @@
-//! [`Source`]: the trait for reading the files of a repo. The crate `federate-source` implements it for
+//! [`FileTree`]: the trait for reading the files of a repo. The crate `federate-source` implements it for
 //! folders and git revisions.
 
 use std::sync::Arc;
@@ -11,26 +11,26 @@ pub const MAX_FILE_BYTES: u64 = 64 << 20;
 /// A tree may be a folder of a larger one, such as a git repository. Links may lead from the folder to the rest of the larger
 /// tree, whose paths begin with `/`: they are relative to the root of the larger tree. An entry there that is the folder itself
 /// is a link to it.
-pub trait Source: Sync {
+pub trait FileTree: Sync {
     /// The entries of a folder, in any order.
     ///
     /// # Errors
     ///
     /// If there is no such folder, or it cannot be read.
-    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, SourceError>;
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, TreeError>;
 
     /// The bytes of a file.
     ///
     /// # Errors
     ///
     /// If there is no such file, it cannot be read, or it is too large to be read.
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, SourceError>;
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, TreeError>;
 }
 
 /// Why a folder or a file of a source is not read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum SourceError {
+pub enum TreeError {
     /// It does not exist.
     #[error("no such file or folder")]
     NotFound,
@@ -47,15 +47,15 @@ pub enum SourceError {
 
 /// A tree without files.
 #[derive(Clone, Copy, Debug)]
-pub struct EmptySource;
+pub struct EmptyTree;
 
-impl Source for EmptySource {
-    fn list_folder(&self, _: &str) -> Result<Vec<TreeEntry>, SourceError> {
+impl FileTree for EmptyTree {
+    fn list_folder(&self, _: &str) -> Result<Vec<TreeEntry>, TreeError> {
         Ok(Vec::new())
     }
 
-    fn read_file(&self, _: &str) -> Result<Vec<u8>, SourceError> {
-        Err(SourceError::NotFound)
+    fn read_file(&self, _: &str) -> Result<Vec<u8>, TreeError> {
+        Err(TreeError::NotFound)
     }
 }
 
@@ -93,7 +93,7 @@ pub enum EntryKind {
 
 /// A file in memory.
 #[derive(Clone, Debug)]
-pub struct SourceFile {
+pub struct RepoFile {
     /// The path.
     pub path: Arc<str>,
     /// The content.

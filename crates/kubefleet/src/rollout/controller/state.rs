@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use crate::api::PlacementPolicy;
 use crate::rollout::run::status::RunStatus;
 
-/// The memory of a placement.
+/// The state of a placement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct RolloutMemory {
+pub(super) struct RolloutControllerState {
     /// `spec.policy`, as written.
     policy: Value,
     /// How often it has changed in more than the number of clusters.
@@ -21,7 +21,7 @@ pub(super) struct RolloutMemory {
     /// The resources that were sent or may be, in order.
     pub(super) snapshots: Vec<ResourceSnapshot>,
     /// The runs in the repo, by name.
-    pub(super) runs: BTreeMap<String, RunMemory>,
+    pub(super) runs: BTreeMap<String, UpdateRunState>,
 }
 
 /// Resources of a placement, by number.
@@ -40,7 +40,7 @@ pub(super) struct ResourceSnapshot {
 /// A run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct RunMemory {
+pub(super) struct UpdateRunState {
     /// The fields of its spec that cannot be changed.
     pub(super) fixed: Value,
     /// `spec.state`.
@@ -51,7 +51,7 @@ pub(super) struct RunMemory {
     pub(super) status: RunStatus,
 }
 
-impl RolloutMemory {
+impl RolloutControllerState {
     /// Notes the policy, and which revision renders the newest resources.
     pub(super) fn record_revision(
         &mut self,
@@ -138,7 +138,7 @@ impl RolloutMemory {
     }
 }
 
-impl RunMemory {
+impl UpdateRunState {
     /// Whether the run has ended, or could not be initialized.
     pub(super) fn is_over(&self) -> bool {
         let conditions = &self.status.conditions;

@@ -1,4 +1,4 @@
-//! The memory of a row of the plan: the policy and the bindings of a placement, or the clusters of an object by
+//! The scheduler state of a row of the plan: the policy and the bindings of a placement, or the clusters of an object by
 //! placement.
 //!
 //! Facts: the scheduler keeps the policy in a policy snapshot and one binding per cluster. A binding that names
@@ -16,10 +16,10 @@ use serde_json::Value;
 use crate::overrides::work::WorkInputs;
 use crate::rollout::row::{BindingResources, BindingRow, BindingState};
 
-/// The memory of a row.
+/// The scheduler state of a row.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct PlacementMemory {
+pub(crate) struct KubeFleetState {
     /// On the row of a placement: `spec.policy`, as written, under which its bindings were made.
     #[serde(deserialize_with = "present_policy", skip_serializing_if = "Option::is_none")]
     pub policy: Option<Value>,
@@ -28,7 +28,7 @@ pub(crate) struct PlacementMemory {
     pub spec: Option<Value>,
     /// On the row of a placement: its bindings.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
-    pub bindings: Option<Vec<RememberedBinding>>,
+    pub bindings: Option<Vec<StoredBinding>>,
     /// On the row of an object that several placements select: the clusters of each placement.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
     pub placements: Option<Vec<PlacementShare>>,
@@ -37,7 +37,7 @@ pub(crate) struct PlacementMemory {
 /// A binding: a placement's decision about one cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct RememberedBinding {
+pub(crate) struct StoredBinding {
     /// Its cluster.
     pub cluster: ClusterName,
     /// Whether resources are released to the cluster. A binding without a state is bound.
@@ -86,8 +86,8 @@ pub(crate) struct PlacementShare {
     pub clusters: Vec<ClusterName>,
 }
 
-impl PlacementMemory {
-    /// Reads the memory of a row.
+impl KubeFleetState {
+    /// Reads the scheduler state of a row.
     pub(crate) fn from_row(row: &Placement) -> Self {
         row.read_scheduler_state()
     }
@@ -98,13 +98,13 @@ impl PlacementMemory {
         bindings.filter_map(|binding| Some((binding.cluster, binding.works?))).collect()
     }
 
-    /// Writes the memory to a row.
+    /// Writes the state to a row.
     pub(crate) fn write_to(&self, row: &mut Placement) {
         row.write_scheduler_state(self);
     }
 }
 
-impl RememberedBinding {
+impl StoredBinding {
     /// A binding without scores.
     pub(crate) fn new(cluster: ClusterName, state: BindingState) -> Self {
         Self {
@@ -202,19 +202,19 @@ mod tests {
             "placements": [{"policy": row().object, "clusters": ["a", "b"]}],
         });
         let mut given = row();
-        given.memory = form.as_object().unwrap().clone().into();
+        given.scheduler_state = form.as_object().unwrap().clone().into();
         let mut written = row();
-        PlacementMemory::from_row(&given).write_to(&mut written);
-        assert_eq!(serde_json::to_value(&written.memory).unwrap(), form);
+        KubeFleetState::from_row(&given).write_to(&mut written);
+        assert_eq!(serde_json::to_value(&written.scheduler_state).unwrap(), form);
     }
 
     #[test]
     fn a_binding_is_bound_unless_its_state_is_known() {
         let mut given = row();
-        let memory = json!({"policy": null, "bindings": [{"cluster": "a"}, {"cluster": "b", "state": 1}]});
-        given.memory = memory.as_object().unwrap().clone().into();
-        let memory = PlacementMemory::from_row(&given);
-        assert_eq!(memory.policy, Some(Value::Null));
-        assert!(memory.bindings.unwrap().iter().all(|binding| binding.state == BindingState::Bound));
+        let state = json!({"policy": null, "bindings": [{"cluster": "a"}, {"cluster": "b", "state": 1}]});
+        given.scheduler_state = state.as_object().unwrap().clone().into();
+        let state = KubeFleetState::from_row(&given);
+        assert_eq!(state.policy, Some(Value::Null));
+        assert!(state.bindings.unwrap().iter().all(|binding| binding.state == BindingState::Bound));
     }
 }

@@ -1,18 +1,18 @@
 //! A source without one of its folders.
 
-use federate_repo::Source;
-use federate_repo::source::{SourceError, TreeEntry};
+use federate_repo::FileTree;
+use federate_repo::file_tree::{TreeEntry, TreeError};
 
 /// A source without one of its folders.
-pub(crate) struct ExcludingSource<'s> {
+pub(crate) struct ExcludingTree<'s> {
     /// The source.
-    pub(crate) source: &'s dyn Source,
+    pub(crate) source: &'s dyn FileTree,
     /// The path of the folder.
     pub(crate) folder: String,
 }
 
-impl Source for ExcludingSource<'_> {
-    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, SourceError> {
+impl FileTree for ExcludingTree<'_> {
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, TreeError> {
         let mut entries = self.source.list_folder(folder)?;
         let (above, name) = self.folder.rsplit_once('/').unwrap_or(("", &self.folder));
         if folder == above {
@@ -21,7 +21,7 @@ impl Source for ExcludingSource<'_> {
         Ok(entries)
     }
 
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, SourceError> {
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, TreeError> {
         self.source.read_file(path)
     }
 }
