@@ -27,13 +27,12 @@ mod verdict;
 
 pub use check::{CheckPage, CheckVerdict, FindingCause};
 pub use document::{
-    ClusterPresence, ClusterVerdicts, PageCluster, PageDocument, PageExplanation, PageMode, PageObject,
-    PageOverride, PagePlaced, PageScenario, PageSide,
+    ClusterPresence, ClusterVerdicts, PageCluster, PageDocument, PageExplanation, PageLosses, PageMode,
+    PageMove, PageObject, PageOverride, PagePlaced, PageScenario, PageSide, PageUnitLoss,
 };
 pub use drift::{DriftFlag, DriftManager, DriftPage, DriftPageCluster, DriftPageObject, DriftVerdict};
 pub use frame::{PageContent, PageFrame, PageTile, escape_html, format_link, write_card};
 pub use scripts::PageView;
-pub use unit_losses::{PageLosses, PageMove, PageUnitLoss};
 
 /// The style sheet.
 const STYLE: &str = include_str!("../page/page.css");

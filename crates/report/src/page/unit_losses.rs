@@ -3,65 +3,21 @@
 
 use std::fmt::Write as _;
 
-use schemars::JsonSchema;
-use serde::Serialize;
-
-use super::document::{ClusterLists, PageDocument, PageMode, PageSide};
+use super::document::{ClusterLists, PageDocument, PageLosses, PageMode, PageMove, PageSide, PageUnitLoss};
 use super::frame::{escape_html, format_link, write_card};
 use crate::clusters::ClusterRow;
 use crate::diff::ChangeVerdict;
 use crate::table::format_count;
-use crate::whatif::{ReplicaTotals, UnitLoss, WhatIfEach};
+use crate::whatif::{UnitLoss, WhatIfEach};
 use federate_dialect::{PlacedClusters, Plan};
 use federate_engine::change::RenderingChanges;
 use federate_kubernetes::ObjectRef;
-use federate_whatif::{FreeResource, UnmovedScenario};
 
 /// How many losses that cost something are named in the verdict.
 const MAX_NAMED: usize = 20;
 
 /// How many objects that run nowhere are named for each of them.
 const MAX_OBJECTS: usize = 5;
-
-/// What the loss of each cluster, zone, region or provider does.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PageLosses<'a> {
-    /// What is lost: `cluster`, `zone`, `region` or `provider`.
-    pub each: &'static str,
-    /// Whether two of them are lost together.
-    pub pairs: bool,
-    /// One row per unit, the worst first.
-    pub rows: Vec<PageUnitLoss<'a>>,
-    /// Why nothing moves, if nothing moves whatever is lost.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub unmoved: Option<&'a UnmovedScenario>,
-}
-
-/// What the loss of one unit does. Objects without a part in it stay as they are, but for the clusters that are lost.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PageUnitLoss<'a> {
-    /// The cluster, zone, region or provider that is lost.
-    pub lose: &'a str,
-    /// The numbers of its clusters in `clusters`.
-    pub clusters: Vec<usize>,
-    /// Numbers of replicas.
-    pub replicas: ReplicaTotals,
-    /// The numbers in `objects` of those that no longer run in any cluster.
-    pub nowhere: Vec<usize>,
-    /// The numbers in `objects` of those that become unschedulable.
-    pub unschedulable: Vec<usize>,
-    /// The objects that are placed otherwise.
-    pub placements: Vec<PageMove>,
-    /// The tightest resource of the remaining clusters, if their free resources are known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tightest: Option<&'a FreeResource>,
-}
-
-/// Where an object goes, as `[number in objects, number in clusterLists]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct PageMove(pub usize, pub usize);
 
 impl<'a> PageDocument<'a> {
     /// The page of the losses of all units. `none` are changes without any, with the totals of the plan on both sides; `changes`
