@@ -321,8 +321,8 @@ pub(super) fn build_report<'a>(
     let mut report = Report::new(names[0], names[1], changes)
         .with_clusters(comparison.merge_inventories(), comparison.compute_capacity());
     report.deletion_guard = limit.and_then(|limit| comparison.excessive_deletions(limit));
-    report.findings = comparison.new_findings();
-    report.resolved = comparison.resolved_findings();
+    let findings = comparison.compare_findings();
+    (report.findings, report.resolved) = (findings.new, findings.resolved);
     report
 }
 

@@ -163,22 +163,31 @@ impl RevisionComparison<'_> {
         rows
     }
 
-    /// What `federate check` finds in the later revision only, compared without lines.
-    pub fn new_findings(&self) -> Vec<FindingRow> {
-        only_in(self.to, self.from)
-    }
-
-    /// What `federate check` finds in the earlier revision only.
-    pub fn resolved_findings(&self) -> Vec<FindingRow> {
-        only_in(self.from, self.to)
+    /// What `federate check` finds in one revision only, compared without lines.
+    pub fn compare_findings(&self) -> FindingChanges {
+        let [from, to] = [self.from, self.to].map(Session::check_repo);
+        FindingChanges {
+            new: select_missing(self.to, &to, &from),
+            resolved: select_missing(self.from, &from, &to),
+        }
     }
 }
 
-fn only_in(these: &Session, those: &Session) -> Vec<FindingRow> {
-    let known: BTreeSet<_> = those.check_repo().iter().map(finding_identity).collect();
-    let new: Vec<Finding> =
-        these.check_repo().into_iter().filter(|f| !known.contains(&finding_identity(f))).collect();
-    findings::build_rows(these.repo(), &new)
+/// What `federate check` finds in one of two revisions only.
+#[derive(Clone, Debug)]
+pub struct FindingChanges {
+    /// What it finds in the later revision.
+    pub new: Vec<FindingRow>,
+    /// What it finds in the earlier revision.
+    pub resolved: Vec<FindingRow>,
+}
+
+/// The findings of a revision that are not among those of another.
+fn select_missing(revision: &Session, these: &[Finding], those: &[Finding]) -> Vec<FindingRow> {
+    let known: BTreeSet<_> = those.iter().map(finding_identity).collect();
+    let missing: Vec<Finding> =
+        these.iter().filter(|finding| !known.contains(&finding_identity(finding))).cloned().collect();
+    findings::build_rows(revision.repo(), &missing)
 }
 
 /// The identity of a finding across revisions; its line is not part of it, because lines move.

@@ -56,7 +56,7 @@ mod whatif;
 
 pub use cluster_states::share_cluster_states;
 pub use commit::{CommitOutcome, CommitRequest, CommittedSession};
-pub use comparison::{RenderedState, RevisionComparison};
+pub use comparison::{FindingChanges, RenderedState, RevisionComparison};
 pub use explanation::{NamedObject, NotFound};
 #[cfg(feature = "live")]
 pub use federate_live::ServerOptions;

@@ -178,10 +178,8 @@ fn write_decisions(out: &mut String, document: &PageDocument<'_>) {
 
 /// An object that runs nowhere or does not fit, and why.
 fn format_unplaced(object: &PageObject<'_>) -> String {
-    let (sign, words) = match object.flags.contains(&VerdictFlag::RunsNowhere) {
-        true => ("✕", "runs nowhere"),
-        false => ("!", "does not fit"),
-    };
+    let nowhere = object.flags.contains(&VerdictFlag::RunsNowhere);
+    let (sign, words) = if nowhere { ("✕", "runs nowhere") } else { ("!", "does not fit") };
     format!("<b class=\"bad\">{sign} {}</b> {words}{}", link_object(object), format_reason(object))
 }
 
