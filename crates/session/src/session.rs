@@ -228,7 +228,7 @@ pub struct Session {
     option_findings: Vec<Finding>,
     /// Findings from loading.
     pub(crate) loading_findings: Vec<Finding>,
-    /// The decisions to reuse after an [update](Self::update); `None` before the first one.
+    /// The decisions to reuse after an [update](Self::update_files); `None` before the first one.
     decision_cache: Mutex<Option<DecisionCache>>,
     planned: OnceLock<PlanResult>,
     rendering: OnceLock<Rendering>,

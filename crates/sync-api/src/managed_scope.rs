@@ -1,7 +1,7 @@
-//! The managed scope of a `Sync`, which its status has as `inventory`: the clusters in which it manages objects, and what finds the objects there. It is noted before
-//! a cluster is changed, so that deletion needs neither the source nor its rendering.
+//! The managed scope of a `Sync`, which its status has as `inventory`: the clusters in which it manages objects, and what
+//! finds the objects there. It is noted before a cluster is changed, so that deletion needs neither the source nor its rendering.
 //!
-//! Facts: `status.managed_scope` of Flux's `Kustomization`. Which objects are managed is in the parent of the `ApplySet` and
+//! Facts: `status.inventory` of Flux's `Kustomization`. Which objects are managed is in the parent of the `ApplySet` and
 //! on the objects themselves (KEP-3659), so that the scope does not grow with them.
 
 use std::collections::BTreeSet;

@@ -177,8 +177,9 @@ struct DeliveryResult {
 /// | begin a rollout in stages, carry it out, or abort it | `rollout/start.rs`, `rollout/staged_rollout.rs` |
 /// | carry out rollouts of policies | `rollout/policy_rollout.rs` |
 /// | compare clusters, and check that they can be reached | `member_clusters/comparison.rs` |
+/// | apply to the clusters, each through the session's reconciler | `member_clusters.rs` |
 /// | count clusters by their states | `member_clusters/cluster_counts.rs` |
-/// | note the inventory, clean clusters that have left, delete everything | `member_clusters/deletion.rs` |
+/// | note the managed scope, clean clusters that have left, delete everything | `member_clusters/deletion.rs` |
 pub(crate) struct Reconciliation<'r> {
     pub(crate) valid_sync: &'r ValidSync,
     pub(crate) spec: &'r SyncSpec,

@@ -397,8 +397,8 @@ impl SyncWorker<'_> {
         valid_sync: &ValidSync,
         state: &mut SyncState<'_>,
     ) -> SyncOutcome {
-        let inventory = state.record.status.managed_scope.take().unwrap_or_default();
-        let clusters: Vec<&str> = inventory.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
+        let scope = state.record.status.managed_scope.take().unwrap_or_default();
+        let clusters: Vec<&str> = scope.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
         let message = format!(
             "the namespace was deleted with the credentials of the Sync: its objects stay in {}",
             join_names(&clusters, 20)
@@ -437,8 +437,8 @@ impl SyncWorker<'_> {
         if let Some(hub) = self.shared.hub {
             hub.report_event(valid_sync, EventType::Warning, "ClusterLeft", &message, None);
         }
-        if let Some(inventory) = &mut state.record.status.managed_scope {
-            inventory.note_reported();
+        if let Some(scope) = &mut state.record.status.managed_scope {
+            scope.note_reported();
         }
         state.save_record()
     }
