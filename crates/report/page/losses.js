@@ -24,12 +24,13 @@ export function applyLoss(data, loss) {
   const placements = new Map(loss.placements);
   const [nowhere, unschedulable, clusters] = [loss.nowhere, loss.unschedulable, loss.clusters].map((numbers) => new Set(numbers));
   const remaining = data.clusterLists.map((list) => countReplicas(list.filter(([cluster]) => !clusters.has(cluster))));
+  const running = data.clusterLists.map(countReplicas);
   const objects = data.objects.map((row, at) => {
     const after = placements.get(at) ?? row.after;
     /** @type {string[]} */
     const flags = [];
     if (nowhere.has(at)) flags.push('runsNowhere');
-    else if (row.after !== undefined && after !== undefined && remaining[after] < countReplicas(data.clusterLists[row.after])) flags.push('lost');
+    else if (row.after !== undefined && after !== undefined && remaining[after] < running[row.after]) flags.push('lost');
     if (unschedulable.has(at) && !nowhere.has(at)) flags.push('doesNotFit');
     if (placements.has(at)) flags.push('moves');
     const policy = row.policy && { from: row.policy.to, to: row.policy.to };

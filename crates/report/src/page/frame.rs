@@ -8,6 +8,7 @@ use super::PageHost;
 use super::scripts::PageView;
 use crate::diff::{escape_controls, format_side};
 use crate::table::format_count;
+use federate_kubernetes::ObjectRef;
 
 /// What a page shows within the frame, and the data that its script draws.
 pub trait PageContent: Serialize {
@@ -218,6 +219,11 @@ fn write_items(out: &mut String, items: &[String]) {
 pub fn format_link(fragment: &str, text: &str) -> String {
     let address = crate::escape::encode_path(fragment);
     format!("<a href=\"#{}\">{}</a>", escape_html(&address), escape_html(text))
+}
+
+/// A link that opens an object, as HTML.
+pub(super) fn format_object_link(object: &ObjectRef) -> String {
+    format_link(&format!("{}/{}", object.kind, object.namespaced_name()), &object.to_string())
 }
 
 /// Text as HTML.

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::document::{ClusterLists, PageDocument, PageLosses, PageMode, PageMove, PageSide, PageUnitLoss};
-use super::frame::{escape_html, format_link, write_card};
+use super::frame::{escape_html, format_object_link, write_card};
 use crate::clusters::ClusterRow;
 use crate::diff::ChangeVerdict;
 use crate::table::format_count;
@@ -105,12 +105,7 @@ fn format_loss(document: &PageDocument<'_>, row: &PageUnitLoss<'_>) -> String {
         costs.push(format!("{} {verb} missing", format_count(missing, "replica")));
     }
     let objects = row.nowhere.iter().filter_map(|at| document.objects.get(*at)).take(MAX_OBJECTS);
-    let links: Vec<String> = objects
-        .map(|object| {
-            let id = object.object;
-            format_link(&format!("{}/{}", id.kind, id.namespaced_name()), &id.to_string())
-        })
-        .collect();
+    let links: Vec<String> = objects.map(|object| format_object_link(object.object)).collect();
     let more = row.nowhere.len().saturating_sub(MAX_OBJECTS);
     let names = match (links.as_slice(), more) {
         ([], _) => String::new(),

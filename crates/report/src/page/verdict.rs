@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use super::document::{PageDocument, PageMode, PageObject, PageScenario};
-use super::frame::{PageContent, PageFrame, PageTile, escape_html, format_link, write_card, write_list};
+use super::frame::{
+    PageContent, PageFrame, PageTile, escape_html, format_object_link, write_card, write_list,
+};
 use super::scripts::PageView;
 use super::unit_losses::write_worst_losses;
 use crate::diff::VerdictFlag;
@@ -180,7 +182,11 @@ fn write_decisions(out: &mut String, document: &PageDocument<'_>) {
 fn format_unplaced(object: &PageObject<'_>) -> String {
     let nowhere = object.flags.contains(&VerdictFlag::RunsNowhere);
     let (sign, words) = if nowhere { ("✕", "runs nowhere") } else { ("!", "does not fit") };
-    format!("<b class=\"bad\">{sign} {}</b> {words}{}", link_object(object), format_reason(object))
+    format!(
+        "<b class=\"bad\">{sign} {}</b> {words}{}",
+        format_object_link(object.object),
+        format_reason(object)
+    )
 }
 
 fn format_reason(object: &PageObject<'_>) -> String {
@@ -304,10 +310,4 @@ fn write_totals(out: &mut String, document: &PageDocument<'_>) {
         });
     }
     let _ = writeln!(out, "<p class=\"totals muted\">{}</p>", counts.join(" · "));
-}
-
-/// A link that opens an object.
-fn link_object(object: &PageObject<'_>) -> String {
-    let id = object.object;
-    format_link(&format!("{}/{}", id.kind, id.namespaced_name()), &id.to_string())
 }
