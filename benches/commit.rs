@@ -53,7 +53,7 @@ fn rendered(objects: usize, edit: &str) -> (Plan, OutputTree) {
             clusters.iter().map(|name| Placed { name: name.clone(), replicas: Some(1) }).collect();
         plan.placements.push(placement);
     }
-    let tree = OutputTree::new(previous::write_plan(&plan), manifests).unwrap();
+    let tree = OutputTree::new(previous::serialize_plan(&plan), manifests).unwrap();
     (plan, tree)
 }
 

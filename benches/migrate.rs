@@ -94,7 +94,7 @@ fn fleet() -> Files {
 
 fn open(source: &dyn FileTree) -> Session {
     let mut session = Session::open(source, SessionOptions::new(DIALECTS));
-    session.keep_values();
+    session.keep_manifest_values();
     session
 }
 

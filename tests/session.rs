@@ -134,7 +134,7 @@ fn apply(files: &mut Files, path: &str, change: &Change) -> Vec<String> {
 
 /// Plan, manifests and findings as one text.
 fn answer(session: &Session) -> String {
-    let mut text = federate_engine::previous::write_plan(session.plan());
+    let mut text = federate_engine::previous::serialize_plan(session.plan());
     for manifest in &session.render().manifests {
         text.push_str(&format!("# {} {:?}\n{}", manifest.object, manifest.clusters, manifest.text));
     }

@@ -65,7 +65,7 @@ impl PolicyPlanner for Toys<'_> {
         decided
     }
 
-    fn render_manifests(&self, placement: &Placement) -> Vec<ManifestVariant> {
+    fn render_placement(&self, placement: &Placement) -> Vec<ManifestVariant> {
         let body = self.0.repo.find_template(&placement.object).unwrap().object.body.clone();
         let clusters = placement.clusters.iter().map(|placed| placed.name.clone()).collect();
         vec![ManifestVariant { clusters, rendered: Ok(RenderedManifest { body, changes: Vec::new() }) }]

@@ -153,7 +153,7 @@ pub(super) fn write_findings_page(
     let repo = session.repo();
     let rows = findings::build_quoted_rows(repo, found, session.dialects());
     let summary = format_summary(found, repo.templates.len(), session.clusters().len());
-    page::write_check(name, &summary, &rows, host)
+    page::format_check_page(name, &summary, &rows, host)
 }
 
 /// The findings as a document.

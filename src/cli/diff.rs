@@ -180,7 +180,7 @@ impl DiffCommand {
                     }
                     plan
                 });
-                print_unchanged(&page::write_diff(&report, &comparison, &plans, PageHost::File)?)?;
+                print_unchanged(&page::format_diff_page(&report, &comparison, &plans, PageHost::File)?)?;
             }
         }
         Ok(match (federate_engine::any_error(&found), changes.is_empty()) {
@@ -302,11 +302,11 @@ impl ComparedSides {
         };
         let previous = args.read_previous(None)?;
         let [earlier, later] = args.selection().select_sides(&args.repo, [earlier, later.source()])?;
-        let from = args.open_session_for_releases(earlier, previous, releases[0])?;
+        let from = args.open_selected(earlier, previous, releases[0])?;
         // Two releases that decide from scratch have no previous plan.
         let forgets = args.fresh && base.is_none();
         let previous = if forgets { Plan::default() } else { from.render().plan.clone() };
-        let to = args.open_session_for_releases(later, previous, releases[1])?;
+        let to = args.open_selected(later, previous, releases[1])?;
         Ok(Self { from, to, base })
     }
 }

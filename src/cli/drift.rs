@@ -168,7 +168,7 @@ impl DriftCommand {
             Output::Junit => report::format_junit(drifted),
             Output::Html => {
                 let name = self.args.repo.display().to_string();
-                page::write_drift(&name, drifted, &done.regions, PageHost::File)?
+                page::format_drift_page(&name, drifted, &done.regions, PageHost::File)?
             }
             Output::Json => return print_value(drifted, OutputFormat::Json),
             Output::Yaml => return print_value(drifted, OutputFormat::Yaml),

@@ -190,8 +190,9 @@ impl MemberRun<'_> {
             EarlierRun::Other { early, recorder } => (early, recorder),
         };
         let traced = TracedTree::new(opened.source());
-        let mut session = self.args.open_leaked_session_over(&traced)?;
-        session.keep_values();
+        let previous = self.args.read_previous(None)?;
+        let mut session = ManuallyDrop::new(self.args.open_session_over(&traced, None, previous)?);
+        session.keep_manifest_values();
         if let Some(decryptor) = self.decryption.map(DecryptionArgs::open_decryptor).transpose()?.flatten() {
             session.decrypt_with(decryptor);
         }

@@ -244,9 +244,8 @@ impl MigrateCommand {
         read: ReadOptions,
         previous: Plan,
     ) -> Result<Session, CommandError> {
-        let mut session =
-            self.args.open_session_for_releases(SelectedTree { source, read }, previous, &[])?;
-        session.keep_values();
+        let mut session = self.args.open_selected(SelectedTree { source, read }, previous, &[])?;
+        session.keep_manifest_values();
         Ok(session)
     }
 
@@ -311,7 +310,7 @@ impl MigrateCommand {
             Output::Yaml => print_value(report, OutputFormat::Yaml),
             Output::Html => {
                 let name = self.args.repo.display().to_string();
-                print_unchanged(&page::write_migration(&name, report, runbook)?)
+                print_unchanged(&page::format_migration_page(&name, report, runbook)?)
             }
         }
     }

@@ -11,14 +11,12 @@ use federate_reconcile::Actions;
 use federate_report::clusters::ClusterRow;
 use federate_report::diff::Diff;
 use federate_report::findings::{FindingRow, QuotedFinding};
-use federate_report::page::{
-    CheckPage, DriftPage, PageContent, PageDocument, PageHost, PageSide, write_page,
-};
+use federate_report::page::{self, CheckPage, DriftPage, PageContent, PageDocument, PageHost, PageSide};
 use federate_report::whatif::{ScenarioEffect, WhatIf, WhatIfEach};
 use federate_session::{RenderedState, RevisionComparison, ScenarioOutcome, Session, UnitOutcome};
 
 /// The page of a comparison; `plans` are those of both sides, with what is shown.
-pub(super) fn write_diff(
+pub(super) fn format_diff_page(
     report: &Diff<'_>,
     comparison: &RevisionComparison<'_>,
     plans: &[Plan; 2],
@@ -30,7 +28,7 @@ pub(super) fn write_diff(
     let after = PageSide { plan: after, wanted: &unmet[1] };
     let mut page = PageDocument::from_diff(report, before, after);
     explain_objects(&mut page, comparison.to);
-    print_page(&page, host)
+    format_page(&page, host)
 }
 
 /// The effect of a scenario as a document. `words` are its events.
@@ -61,7 +59,7 @@ impl ScenarioStart {
 }
 
 /// The page of a scenario: what its placements become. `words` are its events.
-pub(super) fn write_scenario(
+pub(super) fn format_scenario_page(
     before: &ScenarioStart,
     outcome: &ScenarioOutcome,
     words: &[String],
@@ -87,11 +85,11 @@ pub(super) fn write_scenario(
     report.verdict.sentence = effect.format_headline(&report.verdict.sentence);
     let none = BTreeMap::new();
     let sides = [&before.plan, &after].map(|plan| PageSide { plan, wanted: &none });
-    print_page(&PageDocument::from_scenario(&report, sides, &effect, &outcome.lost), host)
+    format_page(&PageDocument::from_scenario(&report, sides, &effect, &outcome.lost), host)
 }
 
 /// The page of a plan, with what is shown of it.
-pub(super) fn write_plan(
+pub(super) fn format_plan_page(
     name: &str,
     session: &Session,
     plan: &Plan,
@@ -108,11 +106,11 @@ pub(super) fn write_plan(
     if host == PageHost::File {
         explain_objects(&mut page, session);
     }
-    print_page(&page, host)
+    format_page(&page, host)
 }
 
 /// The page of the losses of all units.
-pub(super) fn write_losses(
+pub(super) fn format_losses_page(
     session: &Session,
     report: &WhatIfEach<'_>,
     outcomes: &[UnitOutcome],
@@ -122,7 +120,7 @@ pub(super) fn write_losses(
     let changes = outcomes.iter().map(|unit| &unit.outcome.changes);
     let now = PageSide { plan: &plan, wanted: &unmet };
     let page = PageDocument::from_losses(report, &session.cluster_rows(), &none, now, changes);
-    print_page(&page, PageHost::File)
+    format_page(&page, PageHost::File)
 }
 
 /// The changes between a state and itself: none, with the totals of the plan on both sides.
@@ -132,36 +130,37 @@ fn compare_with_itself(session: &Session) -> RenderingChanges {
 }
 
 /// The page of drift.
-pub(super) fn write_drift(
+pub(super) fn format_drift_page(
     name: &str,
     drifted: &Actions,
     regions: &BTreeMap<ClusterName, String>,
     host: PageHost,
 ) -> Result<String, CommandError> {
-    print_page(&DriftPage::new(name, drifted, regions), host)
+    format_page(&DriftPage::new(name, drifted, regions), host)
 }
 
 /// The page of findings. `summary` is the sentence for all of them.
-pub(super) fn write_check(
+pub(super) fn format_check_page(
     name: &str,
     summary: &str,
     findings: &[QuotedFinding],
     host: PageHost,
 ) -> Result<String, CommandError> {
-    print_page(&CheckPage::new(name, summary, findings), host)
+    format_page(&CheckPage::new(name, summary, findings), host)
 }
 
 /// The page of a migration.
-pub(super) fn write_migration(
+pub(super) fn format_migration_page(
     name: &str,
     report: &MigrationReport,
     runbook: &str,
 ) -> Result<String, CommandError> {
-    print_page(&MigrationPage::new(name, report, runbook), PageHost::File)
+    format_page(&MigrationPage::new(name, report, runbook), PageHost::File)
 }
 
-fn print_page(page: &impl PageContent, host: PageHost) -> Result<String, CommandError> {
-    write_page(page, host).map_err(|error| CommandError::Failed(format!("cannot write the page: {error}")))
+fn format_page(page: &impl PageContent, host: PageHost) -> Result<String, CommandError> {
+    page::format_page(page, host)
+        .map_err(|error| CommandError::Failed(format!("cannot write the page: {error}")))
 }
 
 fn explain_objects(page: &mut PageDocument<'_>, session: &Session) {

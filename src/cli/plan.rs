@@ -92,8 +92,8 @@ impl PlanCommand {
         match self.output {
             Output::Table | Output::Wide => print_text(&self.format_table(&session))?,
             Output::Name => print_unchanged(&report::format_names(&plan))?,
-            Output::Json => print_to(|out| previous::write_json(&plan, out))?,
-            Output::Yaml => print_to(|out| previous::write_in_full(&plan, out))?,
+            Output::Json => print_to(|out| previous::write_plan_json(&plan, out))?,
+            Output::Yaml => print_to(|out| previous::write_plan_in_full(&plan, out))?,
             Output::Html => print_unchanged(&self.render_page(&session)?)?,
             Output::Decisions => {
                 print_unchanged(&decisions(&session, &plan, DecisionShape::ClusterInventory))?;
@@ -128,7 +128,7 @@ impl PlanCommand {
         findings.retain(|finding| self.filter.build_filter(&[session]).shows_finding(finding));
         let rows = findings::build_rows(session.repo(), &findings);
         let name = self.args.repo.display().to_string();
-        page::write_plan(&name, session, &self.shown_plan(session), &rows, PageHost::File)
+        page::format_plan_page(&name, session, &self.shown_plan(session), &rows, PageHost::File)
     }
 
     fn format_table(&self, session: &Session) -> String {

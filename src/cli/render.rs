@@ -125,8 +125,7 @@ impl RenderCommand {
         };
         let session = kept.insert(session);
         self.check_other_clusters(session.clusters())?;
-        // Everything below is about the rendering, and so are its findings.
-        session.render();
+        let rendering = session.render();
         let findings = session.findings_for(Destination::Files);
         self.args.say_cluster_notices(session)?;
         self.args.report_findings(session, &findings);
@@ -136,9 +135,9 @@ impl RenderCommand {
             );
             return Ok((Exit::Error, None));
         }
-        let manifests = self.select_manifests(session.render(), &folder);
+        let manifests = self.select_manifests(rendering, &folder);
         let state = self.watch.then(|| RenderedState::with_manifests(session, manifests.clone()));
-        let tree = OutputTree::new(previous::write_plan(session.plan()), manifests)
+        let tree = OutputTree::new(previous::serialize_plan(&rendering.plan), manifests)
             .map_err(|e| CommandError::Failed(e.to_string()))?;
         let summary = folder.publish_checked(&tree, |summary| self.check_deletions(session, summary))?;
         self.print_summary(&summary)?;
@@ -169,7 +168,11 @@ impl RenderCommand {
     fn read_inputs(&self, folder: LockedOutputFolder) -> Result<(OutputFolder, Session), CommandError> {
         let (folder, session) = rayon::join(
             || folder.read_plan(cache_folder("index")),
-            || self.args.open_session_without_plan(Some(&self.out)),
+            || {
+                let repo = self.args.open_repo()?;
+                let output = repo.relative_path(&self.out);
+                self.args.open_session_over(repo.source(), output, Plan::default())
+            },
         );
         let (folder, mut session) = (folder?, session?);
         session.set_previous(self.args.read_previous(folder.previous_plan())?);

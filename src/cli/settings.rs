@@ -175,32 +175,15 @@ impl RepoArgs {
         out: Option<&Path>,
         published: Option<&Plan>,
     ) -> Result<Session, CommandError> {
-        let mut session = self.open_session_without_plan(out)?;
-        session.set_previous(self.read_previous(published)?);
-        Ok(session)
+        let repo = self.open_repo()?;
+        let output = out.and_then(|out| repo.relative_path(out));
+        self.open_session_over(repo.source(), output, self.read_previous(published)?)
     }
 
-    /// Reads the repo as `open_session` does, without a previous plan.
-    pub(super) fn open_session_without_plan(&self, out: Option<&Path>) -> Result<Session, CommandError> {
-        let opened = self.open_repo()?;
-        let output = out.and_then(|out| opened.relative_path(out));
-        self.open_session_over(opened.source(), output, Plan::default())
-    }
-
-    /// The session of a command that ends with it. The end of the process frees its memory at once, which object by object
-    /// takes longer than many a plan.
+    /// Reads the repo for a command that ends with the session. The end of the process frees its memory at once, which
+    /// object by object takes longer than many a plan.
     pub(super) fn open_leaked_session(&self) -> Result<ManuallyDrop<Session>, CommandError> {
-        self.open_leaked_session_over(self.open_repo()?.source())
-    }
-
-    /// As `open_leaked_session`, over the files of `source`.
-    pub(super) fn open_leaked_session_over(
-        &self,
-        source: &dyn FileTree,
-    ) -> Result<ManuallyDrop<Session>, CommandError> {
-        let mut session = self.open_session_over(source, None, Plan::default())?;
-        session.set_previous(self.read_previous(None)?);
-        Ok(ManuallyDrop::new(session))
+        self.open_session(None, None).map(ManuallyDrop::new)
     }
 
     /// The repo's identity, which all its clones share, with the revision that is read; `None` outside of git
@@ -299,24 +282,15 @@ impl RepoArgs {
         output: Option<String>,
         previous: Plan,
     ) -> Result<Session, CommandError> {
-        let session = self.open_session_with_any_clusters(source, output, previous)?;
+        let read = self.selection.read_options(&self.repo, source, output)?;
+        let session = self.open_selected(SelectedTree { source, read }, previous, &[])?;
         self.check_cluster_names(session.clusters().iter())?;
         Ok(session)
     }
 
-    /// Like `open_session_over`, but accepts unknown names in `--cluster`.
-    pub(super) fn open_session_with_any_clusters(
-        &self,
-        source: &dyn FileTree,
-        output: Option<String>,
-        previous: Plan,
-    ) -> Result<Session, CommandError> {
-        let read = self.selection.read_options(&self.repo, source, output)?;
-        self.open_session_for_releases(SelectedTree { source, read }, previous, &[])
-    }
-
-    /// Like `open_session_with_any_clusters`, but by the rules of these releases, which override all other settings.
-    pub(super) fn open_session_for_releases(
+    /// Reads selected files of the repo, whatever `--cluster` names, by the rules of these releases, which override
+    /// all other settings.
+    pub(super) fn open_selected(
         &self,
         selected: SelectedTree<'_>,
         previous: Plan,

@@ -165,7 +165,7 @@ impl WhatIfCommand {
             Output::Markdown => print_unchanged(&report.format_markdown())?,
             Output::Html => {
                 let start = page::ScenarioStart::from_session(session);
-                print_unchanged(&page::write_scenario(&start, &outcome, words, PageHost::File)?)?;
+                print_unchanged(&page::format_scenario_page(&start, &outcome, words, PageHost::File)?)?;
             }
         }
         Ok(self.exit_for_outcomes(std::iter::once(&outcome)))
@@ -199,7 +199,7 @@ impl WhatIfCommand {
             Output::Json => print_value(&report, OutputFormat::Json)?,
             Output::Yaml => print_value(&report, OutputFormat::Yaml)?,
             Output::Markdown => print_unchanged(&report.format_markdown())?,
-            Output::Html => print_unchanged(&page::write_losses(session, &report, &outcomes)?)?,
+            Output::Html => print_unchanged(&page::format_losses_page(session, &report, &outcomes)?)?,
         }
         Ok(self.exit_for_outcomes(outcomes.iter().map(|unit| &unit.outcome)))
     }

@@ -39,11 +39,11 @@ pub(crate) fn run_with<T>(
     let engine = Engine::new(federate_dialects::DIALECTS, &repo, &clusters, settings);
     let rendered = engine.render_repo();
     assert_eq!(rendered.plan, other, "the order of files matters");
-    let written = federate_engine::previous::write_plan(&rendered.plan);
+    let written = federate_engine::previous::serialize_plan(&rendered.plan);
     let read = federate_engine::previous::read_own(written.as_bytes()).expect("a plan that was just written");
     assert_eq!(
         written,
-        federate_engine::previous::write_plan(&read),
+        federate_engine::previous::serialize_plan(&read),
         "a plan does not survive being written"
     );
     let mut manifests: BTreeMap<String, Vec<Value>> = BTreeMap::new();

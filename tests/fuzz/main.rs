@@ -107,7 +107,7 @@ fn plan_of(repo: &str) -> String {
         federate_repo::Config::default(),
         federate_session::SessionOptions::new(DIALECTS),
     );
-    federate_engine::previous::write_plan(session.plan())
+    federate_engine::previous::serialize_plan(session.plan())
 }
 
 /// Changes, removes or repeats a few bytes of a seed, or replaces them by text that is often handled wrongly.

@@ -163,10 +163,10 @@ pub(crate) fn memory(bytes: &[u8]) {
 /// What a memory contains is a plan, or is refused.
 fn check_plan(text: &[u8]) {
     if let Ok(plan) = previous::read_own(text) {
-        let written = previous::write_plan(&plan);
+        let written = previous::serialize_plan(&plan);
         let again =
             previous::read_own(written.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{written}"));
-        assert_eq!(previous::write_plan(&again), written);
+        assert_eq!(previous::serialize_plan(&again), written);
     }
 }
 

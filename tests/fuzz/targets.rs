@@ -141,11 +141,11 @@ pub(crate) fn plan(bytes: &[u8]) {
     let session = session(files(bytes), options);
     session.findings();
     let plan = session.plan();
-    let text = federate_engine::previous::write_plan(plan);
+    let text = federate_engine::previous::serialize_plan(plan);
     let again =
         federate_engine::previous::read_plan(text.as_bytes()).unwrap_or_else(|e| panic!("{e}\n{text}"));
     // A plan does not remember which rows are implicit.
-    assert_eq!(federate_engine::previous::write_plan(&again), text);
+    assert_eq!(federate_engine::previous::serialize_plan(&again), text);
     for placement in plan.placements.iter().take(20) {
         session.build_engine().explain_placement(&placement.object, plan);
     }
@@ -154,7 +154,7 @@ pub(crate) fn plan(bytes: &[u8]) {
 /// A plan is read or refused.
 pub(crate) fn previous(bytes: &[u8]) {
     if let Ok(plan) = federate_engine::previous::read_plan(bytes) {
-        let text = federate_engine::previous::write_plan(&plan);
+        let text = federate_engine::previous::serialize_plan(&plan);
         assert!(federate_engine::previous::read_plan(text.as_bytes()).is_ok(), "{text}");
     }
 }

@@ -157,7 +157,7 @@ pub(crate) struct RecordedCase<'c> {
 /// Opens a side, which keeps the values of its manifests.
 fn open(files: &Files, options: SessionOptions) -> Session {
     let mut session = Session::open(files, options);
-    session.keep_values();
+    session.keep_manifest_values();
     session
 }
 

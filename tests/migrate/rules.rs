@@ -106,7 +106,7 @@ spec:
 fn migrate(files: &Files, target: Target) -> (Migration, Vec<(Reason, String)>) {
     let open = |files: &Files| {
         let mut session = files.open();
-        session.keep_values();
+        session.keep_manifest_values();
         session
     };
     let old = open(files);

@@ -46,7 +46,7 @@ fn session(files: Vec<RepoFile>, previous: federate_dialect::Plan) -> Session {
 
 fn answer(files: Vec<RepoFile>, previous: federate_dialect::Plan) -> Answer {
     let session = session(files, previous);
-    let mut text = federate_engine::previous::write_plan(session.plan());
+    let mut text = federate_engine::previous::serialize_plan(session.plan());
     for manifest in &session.render().manifests {
         text.push_str(&format!("# {} {:?}\n{}", manifest.object, manifest.clusters, manifest.text));
     }
@@ -97,7 +97,7 @@ proptest! {
         prop_assert_eq!(&first.plan, &second.plan);
         prop_assert_eq!(&first.text, &second.text);
         prop_assert_eq!(&first.findings, &second.findings);
-        let read = federate_engine::previous::read_plan(federate_engine::previous::write_plan(&first.plan).as_bytes()).unwrap();
+        let read = federate_engine::previous::read_plan(federate_engine::previous::serialize_plan(&first.plan).as_bytes()).unwrap();
         prop_assert_eq!(first.plan, read);
     }
 

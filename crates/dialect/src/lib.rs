@@ -234,7 +234,7 @@ pub trait PolicyPlanner: Send + Sync {
     /// The manifests of a placement, one variant for the clusters that receive the same. Every cluster of the
     /// placement is in exactly one variant, those it is withdrawn from included. A placement that sends nothing
     /// itself (the row of a policy) has no variants.
-    fn render_manifests(&self, placement: &Placement) -> Vec<ManifestVariant>;
+    fn render_placement(&self, placement: &Placement) -> Vec<ManifestVariant>;
 
     /// The objects in which the control plane records where a placement goes, if other programs read it from them. By
     /// default there are none.

@@ -46,7 +46,7 @@ pub mod work_limit;
 
 pub use decisions::DecisionCache;
 pub use inventory_draft::{DraftedInventory, draft_inventory};
-pub use manifest::{Manifest, Rendering, UnsentObject, WrittenManifests, write_variants};
+pub use manifest::{Manifest, ObjectManifests, Rendering, UnsentObject, serialize_variants};
 pub use plan::PlanResult;
 pub use template_index::TemplateIndex;
 pub use work_limit::{StepAllowance, TOO_MUCH_WORK, TooMuchWork, WorkLimit, map_charged};
@@ -71,7 +71,7 @@ pub struct EngineSettings {
     /// The cluster lists that the rows and manifests of all plans with these settings share.
     pub lists: SharedLists,
     /// Whether manifests keep their values, to be applied.
-    pub values: bool,
+    pub keep_manifest_values: bool,
     /// How much work each part of a run may be.
     pub allowance: StepAllowance,
 }
@@ -168,7 +168,7 @@ pub struct Engine<'a> {
     planners: Arc<Vec<(&'static str, Box<dyn PolicyPlanner + 'a>)>>,
     previous: &'a PreviousPlan,
     lists: &'a SharedLists,
-    values: bool,
+    keep_manifest_values: bool,
     limit: WorkLimit,
     /// The policies of a dialect take too much work to read; it decides nothing.
     exceeded: Option<TooMuchWork>,
@@ -208,7 +208,7 @@ impl<'a> Engine<'a> {
             }
         }
         let planners = Arc::new(planners);
-        let EngineSettings { previous, lists, values, .. } = settings;
+        let EngineSettings { previous, lists, keep_manifest_values, .. } = settings;
         let omits = repo.config.autoscaled_replicas == AutoscaledReplicas::Omit;
         let autoscalers = omits.then(|| Arc::new(Autoscalers::from_repo(repo)));
         Self {
@@ -218,7 +218,7 @@ impl<'a> Engine<'a> {
             planners,
             previous,
             lists,
-            values: *values,
+            keep_manifest_values: *keep_manifest_values,
             limit,
             exceeded,
             autoscalers,
@@ -230,10 +230,14 @@ impl<'a> Engine<'a> {
     where
         'a: 'b,
     {
-        let Self { dialects, repo, clusters, lists, values, limit, .. } = *self;
-        let (planners, autoscalers) = (Arc::clone(&self.planners), self.autoscalers.clone());
-        let exceeded = self.exceeded.clone();
-        Engine { dialects, repo, clusters, planners, previous, lists, values, limit, exceeded, autoscalers }
+        let shared: &Engine<'b> = self;
+        Engine {
+            previous,
+            planners: Arc::clone(&self.planners),
+            exceeded: self.exceeded.clone(),
+            autoscalers: self.autoscalers.clone(),
+            ..*shared
+        }
     }
 
     /// The dialects.

@@ -1,4 +1,9 @@
 //! From placements to manifests: renders each manifest once for all clusters that receive the same one.
+//!
+//! A control plane renders a placement as [`ManifestVariant`]s, each with the clusters that receive the same object.
+//! [`Engine::render_placement`] applies to them what holds for all control planes, and [`serialize_variants`] makes
+//! them [`Manifest`]s, with text, and [`UnsentObject`]s. [`Engine::render_plan`] collects these of all placements in a
+//! [`Rendering`].
 
 use std::sync::Arc;
 
@@ -25,7 +30,7 @@ pub struct Manifest {
     pub clusters: ClusterNames,
     /// The manifest as YAML.
     pub text: Arc<str>,
-    /// The object as it is applied, where it is kept (`values`).
+    /// The object as it is applied, where the engine keeps it (`keep_manifest_values`).
     pub value: Option<Arc<Value>>,
     /// The changes that override rules made to it.
     pub changes: Vec<OverrideChange>,
@@ -68,7 +73,7 @@ pub struct UnsentObject {
 
 /// The manifests of one object as text.
 #[derive(Clone, Debug, Default)]
-pub struct WrittenManifests {
+pub struct ObjectManifests {
     /// What is sent.
     pub manifests: Vec<Manifest>,
     /// What clusters do not receive now.
@@ -127,7 +132,8 @@ impl Engine<'_> {
             |_, placement| {
                 let variants = self.render_placement(placement);
                 work::charge_steps(variants_cost(&variants));
-                let mut written = write_variants(&placement.object, variants, self.lists, self.values);
+                let mut written =
+                    serialize_variants(&placement.object, variants, self.lists, self.keep_manifest_values);
                 let encrypted = find_encrypted(self.repo, &placement.object);
                 if let Some(text) = encrypted.and_then(|template| source_text(self.repo, template)) {
                     written.manifests.iter_mut().for_each(|manifest| manifest.text = text.clone());
@@ -153,7 +159,7 @@ impl Engine<'_> {
     pub fn render_placement(&self, placement: &Placement) -> Vec<ManifestVariant> {
         let mut variants = self
             .find_planner(&placement.dialect)
-            .map(|planner| planner.render_manifests(placement))
+            .map(|planner| planner.render_placement(placement))
             .unwrap_or_default();
         if let Some(autoscalers) = &self.autoscalers {
             variants.iter_mut().flat_map(|variant| &mut variant.rendered).for_each(|rendered| {
@@ -218,14 +224,14 @@ fn applied_body(mut body: Value) -> Arc<Value> {
     body.into()
 }
 
-/// Writes the manifests of an object as text; `values` says whether their values are kept.
-pub fn write_variants(
+/// The manifests of an object as text; `keep_values` says whether they keep their values.
+pub fn serialize_variants(
     object: &ObjectRef,
     variants: Vec<ManifestVariant>,
     lists: &SharedLists,
-    values: bool,
-) -> WrittenManifests {
-    let mut all = WrittenManifests::default();
+    keep_values: bool,
+) -> ObjectManifests {
+    let mut all = ObjectManifests::default();
     for variant in variants {
         let clusters = lists.share_names(&variant.clusters);
         match variant.rendered {
@@ -236,7 +242,7 @@ pub fn write_variants(
                     object: object.clone(),
                     clusters,
                     text: text.into(),
-                    value: values.then(|| applied_body(rendered.body)),
+                    value: keep_values.then(|| applied_body(rendered.body)),
                     changes: rendered.changes,
                 });
             }

@@ -42,17 +42,13 @@ struct NotPlaced<'e> {
 impl Engine<'_> {
     /// Places every template.
     pub fn compute_plan(&self) -> PlanResult {
-        self.plan_with(None)
+        self.compute_plan_with(None)
     }
 
-    /// Places every template. Reuses the decisions in `kept`, which must still be valid, and adds new ones to it.
-    pub fn plan_again(&self, kept: &mut DecisionCache) -> PlanResult {
-        self.plan_with(Some(kept))
-    }
-
-    fn plan_with(&self, mut kept: Option<&mut DecisionCache>) -> PlanResult {
+    /// Places every template. Reuses the decisions in `cache`, which must still be valid, and adds new ones to it.
+    pub fn compute_plan_with(&self, mut cache: Option<&mut DecisionCache>) -> PlanResult {
         let PlanResult { plan, mut findings } = self
-            .merge_decisions(|dialect, planner| self.decide_subjects(dialect, planner, kept.as_deref_mut()));
+            .merge_decisions(|dialect, planner| self.decide_subjects(dialect, planner, cache.as_deref_mut()));
         // Of a run that was stopped it is not known what no policy places.
         let stopped = findings.iter().any(|finding| finding.code == TOO_MUCH_WORK);
         if self.repo.config.unplaced != UnplacedTemplates::Everywhere && !stopped {
@@ -63,8 +59,8 @@ impl Engine<'_> {
         PlanResult { plan, findings }
     }
 
-    /// Places every template, and says nothing about it.
-    pub fn plan_without_findings(&self) -> Plan {
+    /// Places every template without reporting on those that no policy places.
+    pub fn compute_placements(&self) -> Plan {
         self.merge_decisions(|dialect, planner| self.decide_subjects(dialect, planner, None)).plan
     }
 

@@ -22,7 +22,7 @@ use federate_kubernetes::ObjectRef;
 mod clusters;
 mod write;
 
-pub use write::{write_in_full, write_json, write_plan};
+pub use write::{serialize_plan, write_plan_in_full, write_plan_json};
 
 /// Cluster lists, by name.
 type ClusterLists = BTreeMap<String, PlacedClusters>;
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read_in_chunks() {
         for plan in [Plan::default(), plan(1, false), plan(3, true), plan(4000, true)] {
-            let text = write_plan(&plan);
+            let text = serialize_plan(&plan);
             assert_eq!(in_chunks(&text).as_ref(), Some(&plan));
             assert_eq!(read_own(text.as_bytes()).unwrap(), plan);
         }
@@ -308,10 +308,10 @@ mod tests {
     #[test]
     fn rows_with_equal_clusters_share_one_list() {
         let plan = similar_rows(100, 50);
-        let text = write_plan(&plan);
+        let text = serialize_plan(&plan);
         assert_eq!(text.matches("name: m007\n").count(), 2, "one list for each number of replicas");
         let read = in_chunks(&text).unwrap();
-        assert_eq!((&read, write_plan(&read)), (&plan, text.clone()));
+        assert_eq!((&read, serialize_plan(&read)), (&plan, text.clone()));
         let rows = &read.placements;
         assert!(rows[1].clusters.is_shared_with(&rows[2].clusters) && rows[1].clusters != rows[3].clusters);
         // A plan that was edited by hand is read as plain YAML, with the same result.
@@ -321,13 +321,13 @@ mod tests {
         assert!(read == plan && read.placements[1].clusters.is_shared_with(&read.placements[2].clusters));
         // A list that only one row has, and short lists, are written in the rows.
         for plan in [similar_rows(1, 50), similar_rows(100, 7)] {
-            assert!(!write_plan(&plan).contains(CLUSTER_LISTS));
+            assert!(!serialize_plan(&plan).contains(CLUSTER_LISTS));
         }
     }
 
     #[test]
     fn a_missing_list_is_an_error() {
-        let plan = write_plan(&similar_rows(3, 50));
+        let plan = serialize_plan(&similar_rows(3, 50));
         let (rows, _) = plan.split_once("clusterLists:").unwrap();
         let Err(Error::Shape { path, message }) = read_own(rows.as_bytes()) else { panic!("it was read") };
         assert_eq!(path, "placements[1].clusters");
@@ -338,7 +338,7 @@ mod tests {
     fn rows_have_their_clusters_if_written_in_full() {
         let plan = similar_rows(100, 50);
         let mut text = Vec::new();
-        write_in_full(&plan, &mut text).unwrap();
+        write_plan_in_full(&plan, &mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
         assert!(!text.contains(CLUSTER_LISTS));
         let read = in_chunks(&text).unwrap();
@@ -352,7 +352,7 @@ mod tests {
         let plan = plan(2, true);
         let json = serde_json::to_string(&plan).unwrap();
         assert_eq!(read_plan(json.as_bytes()).unwrap(), plan);
-        let written = write_plan(&plan);
+        let written = serialize_plan(&plan);
         let commented = written.replace("placements:\n", "# by hand\nplacements:\n");
         assert!(in_chunks(&commented).is_none());
         assert_eq!(read_own(commented.as_bytes()).unwrap(), plan);

@@ -190,7 +190,7 @@ pub fn take_snapshot(
             None => {}
         }
     }
-    files.insert(PLACEMENTS_FILE.to_owned(), previous::write_plan(&plan));
+    files.insert(PLACEMENTS_FILE.to_owned(), previous::serialize_plan(&plan));
     for (cluster, objects) in &captured.observed {
         files.extend(observed_objects::cluster_files(cluster, objects, key));
     }

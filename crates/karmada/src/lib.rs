@@ -399,7 +399,7 @@ impl PolicyPlanner for KarmadaPlanner<'_> {
         all
     }
 
-    fn render_manifests(&self, placement: &Placement) -> Vec<ManifestVariant> {
+    fn render_placement(&self, placement: &Placement) -> Vec<ManifestVariant> {
         if let Some(quota) = self.find_quota(placement) {
             return quota.group_manifests(placement);
         }

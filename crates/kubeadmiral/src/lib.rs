@@ -390,7 +390,7 @@ impl PolicyPlanner for KubeAdmiralPlanner<'_> {
         all
     }
 
-    fn render_manifests(&self, placement: &Placement) -> Vec<ManifestVariant> {
+    fn render_placement(&self, placement: &Placement) -> Vec<ManifestVariant> {
         match self.find_template(&placement.object) {
             Some(template) => manifest::render_template(self, placement, template),
             None => Vec::new(),

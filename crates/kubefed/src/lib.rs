@@ -456,7 +456,7 @@ impl PolicyPlanner for KubeFedPlanner<'_> {
         }
     }
 
-    fn render_manifests(&self, placement: &Placement) -> Vec<ManifestVariant> {
+    fn render_placement(&self, placement: &Placement) -> Vec<ManifestVariant> {
         match self.subject_about(&placement.object) {
             Some(KubeFedSubject::Federated(federated)) => {
                 manifest::render_federated(self, placement, federated)

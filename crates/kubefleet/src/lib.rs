@@ -507,7 +507,7 @@ impl PolicyPlanner for KubeFleetPlane<'_> {
         self
     }
 
-    fn render_manifests(&self, placement: &Placement) -> Vec<ManifestVariant> {
+    fn render_placement(&self, placement: &Placement) -> Vec<ManifestVariant> {
         let variants = shared_objects::read_shares(placement).into_iter().filter_map(|share| {
             Some(self.render_selected(self.find_subject(&share.policy)?, &placement.object, &share.clusters))
         });

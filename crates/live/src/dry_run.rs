@@ -76,7 +76,7 @@ fn build_dry_runs(
     let redefined = redefined_kinds(decisions);
     let calls = decisions.iter().enumerate().filter_map(|(at, decision)| {
         let object = &decision.action.object;
-        let Some(WriteRequest::Apply { body, handover, replaces: None }) = &decision.request else {
+        let Some(WriteRequest::Apply { body, transfer, replaces: None }) = &decision.request else {
             return None;
         };
         let asked = match decision.action.action {
@@ -89,9 +89,9 @@ fn build_dry_runs(
             state.kinds.find_kind(object).filter(|_| asked && !waiting.contains(object) && !is_redefined)?;
         let call = RepeatableRequest::new(Method::PATCH, object_path(kind, object))
             .with_query("fieldManager", FIELD_MANAGER);
-        let call = match handover {
+        let call = match transfer {
             // An apply alone would fail, or keep what it is to remove: its result is patched in.
-            Some(handover) => call.with_body(JSON_PATCH, &handover.preview).with_dry_run(),
+            Some(transfer) => call.with_body(JSON_PATCH, &transfer.preview).with_dry_run(),
             None => {
                 call.with_query("force", "true").with_body(APPLY, &manifest_for(kind, body)).with_dry_run()
             }

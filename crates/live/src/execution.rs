@@ -21,7 +21,7 @@ use super::webhooks::AdmissionWebhooks;
 use super::{ApplyOptions, DesiredState, Error};
 use federate_kubernetes::ObjectRef;
 use federate_kubernetes::hooks::Hook;
-use federate_reconcile::{ActionKind, ObjectDecision, PlacedObjects, WriteRequest};
+use federate_reconcile::{ObjectDecision, PlacedObjects, WriteRequest};
 
 /// Requests about objects, each with its phase.
 type Phased = Vec<(Phase, ObjectRequests)>;
@@ -211,9 +211,4 @@ fn describe_unknown_kind(object: &ObjectRef) -> String {
         "the cluster does not serve {} {}, and no CustomResourceDefinition of it is rendered",
         object.api_version, object.kind
     )
-}
-
-/// Whether an object exists after the action.
-pub(super) fn is_applied(kind: ActionKind) -> bool {
-    matches!(kind, ActionKind::Create | ActionKind::Update | ActionKind::Adopt | ActionKind::Unchanged)
 }

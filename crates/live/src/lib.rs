@@ -252,7 +252,7 @@ async fn reconcile_cluster(
         if !idle {
             state.read_compared(&desired.cluster)?;
         }
-        let accepted = if options.server.dry_run.asks_server() {
+        let accepted = if options.server.dry_run.reaches_servers() {
             dry_run::send_dry_runs(client, desired, &state, &mut decided.decisions, context).await?
         } else {
             BTreeSet::new()
@@ -269,7 +269,7 @@ async fn reconcile_cluster(
         }
         outcome.orphans = orphans.map(|objects| Orphans { objects, apply_sets });
         outcome.error = stopped;
-        let sends = options.server.dry_run.asks_server() && !context.only_reports();
+        let sends = options.server.dry_run.reaches_servers() && !context.only_reports();
         if outcome.error.is_some() || !sends {
             return Ok(());
         }

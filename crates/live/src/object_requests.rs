@@ -14,7 +14,7 @@ use super::request::RepeatableRequest;
 use super::{ApplyOptions, Error};
 use federate_kubernetes::ObjectRef;
 use federate_kubernetes::object::field_text;
-use federate_reconcile::{FIELD_MANAGER, HandoverWrite, ReplacedObject, WriteRequest};
+use federate_reconcile::{FIELD_MANAGER, OwnershipTransfer, ReplacedObject, WriteRequest};
 
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
 pub(super) const JSON_PATCH: &str = "application/json-patch+json";
@@ -61,7 +61,7 @@ pub(super) fn build_requests(
         may_be_gone: matches!(request, WriteRequest::Delete { .. }),
     };
     match request {
-        WriteRequest::Apply { body, handover, replaces } => {
+        WriteRequest::Apply { body, transfer, replaces } => {
             if let Some(ReplacedObject { uid, resource_version, orphans }) = replaces {
                 let policy = if *orphans { "Orphan" } else { "Background" };
                 let delete = delete_request(&path, policy, uid, resource_version);
@@ -72,7 +72,7 @@ pub(super) fn build_requests(
                 }
                 requests.replaces = Some((delete, RepeatableRequest::get(path.clone())));
             }
-            if let Some(HandoverWrite { entries, resource_version, .. }) = handover {
+            if let Some(OwnershipTransfer { entries, resource_version, .. }) = transfer {
                 let operations = json!([
                     {"op": "replace", "path": "/metadata/managedFields", "value": entries},
                     {"op": "replace", "path": "/metadata/resourceVersion", "value": resource_version},

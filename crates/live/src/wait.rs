@@ -7,14 +7,13 @@ use tokio::time::{Instant, sleep};
 
 use super::client::Client;
 use super::cluster_reader::{list_all, read_objects};
-use super::execution::is_applied;
 use super::lists::ListRequest;
 use super::{ApplyOptions, ClusterKinds, ClusterProgress, Error};
 use federate_apiserver_model::managed_fields::read_fields;
 use federate_dialect::readiness::Readiness;
 use federate_kubernetes::{ClusterName, ObjectRef};
 use federate_reconcile::ownership::PART_OF_LABEL;
-use federate_reconcile::{ObjectDecision, PlacedObjects};
+use federate_reconcile::{ActionKind, ObjectDecision, PlacedObjects};
 
 /// The pause between two looks.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -28,8 +27,11 @@ pub(super) struct AppliedObjects {
 impl AppliedObjects {
     /// Those that decisions have applied.
     pub(super) fn new(decisions: &[ObjectDecision], kinds: ClusterKinds) -> Self {
-        let applied = decisions.iter().map(|decision| &decision.action);
-        let applied = applied.filter(|action| is_applied(action.action));
+        let applied =
+            decisions.iter().map(|decision| &decision.action).filter(|action| match action.action {
+                ActionKind::Create | ActionKind::Update | ActionKind::Adopt | ActionKind::Unchanged => true,
+                ActionKind::Delete | ActionKind::Conflict | ActionKind::Skip => false,
+            });
         Self { objects: applied.map(|action| action.object.clone()).collect(), kinds }
     }
 }

@@ -157,7 +157,7 @@ impl<'s> ProofSides<'s> {
 }
 
 /// Compares what each cluster receives of each object by the two sides. Sessions that
-/// [keep values](Session::keep_values) are compared faster.
+/// [keep values](Session::keep_manifest_values) are compared faster.
 ///
 /// # Errors
 ///

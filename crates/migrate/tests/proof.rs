@@ -17,7 +17,7 @@ use federate_session::{Session, SessionOptions};
 
 fn open(files: Vec<RepoFile>) -> Session {
     let mut session = Session::from_files(files, Config::default(), SessionOptions::new(DIALECTS));
-    session.keep_values();
+    session.keep_manifest_values();
     session
 }
 

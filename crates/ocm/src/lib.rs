@@ -301,7 +301,7 @@ impl PolicyPlanner for OcmPlanner<'_> {
         self
     }
 
-    fn render_manifests(&self, placement: &Placement) -> Vec<ManifestVariant> {
+    fn render_placement(&self, placement: &Placement) -> Vec<ManifestVariant> {
         works::render_row(self, placement)
     }
 

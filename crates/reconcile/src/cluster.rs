@@ -1,14 +1,13 @@
 //! The decisions about one cluster: about the rendered objects, and about managed objects that are no longer rendered.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use rayon::prelude::*;
 use serde_json::Value;
 
-use super::cached_create::CachedCreate;
 use super::decision::decide_object;
 use super::decision_input::{ControlPlaneQuery, DecisionInput, KindLookup};
+use super::desired_objects::{DesiredObject, DesiredObjects};
 use super::drift::{ClusterView, DriftRules};
 use super::keep_annotations::find_keep_annotation;
 use super::live_object::with_fields;
@@ -18,86 +17,14 @@ use super::settings::DecisionSettings;
 use super::{Action, ActionKind};
 use federate_apiserver_model::ResourceKind;
 use federate_apiserver_model::managed_fields::read_fields;
-use federate_dialect::{ClusterNames, ControlPlaneAction, Placement, SyncOp};
+use federate_dialect::{ControlPlaneAction, Placement, SyncOp};
 use federate_engine::autoscalers::Autoscalers;
-use federate_engine::controlled_fields::prepare_body;
 use federate_engine::deletions::PruneLimit;
-use federate_engine::{Engine, Manifest, Rendering};
-use federate_kubernetes::sops::reveal_document;
+use federate_engine::{Engine, Rendering};
 use federate_kubernetes::{Cluster, ClusterName, LiveObjects, Object, ObjectRef};
 
 /// Kinds whose objects hold data that cannot be restored, or whose deletion deletes other objects.
 const KEPT_KINDS: [&str; 3] = ["Namespace", "CustomResourceDefinition", "PersistentVolumeClaim"];
-
-/// An object that is rendered for some clusters.
-#[derive(Clone, Debug)]
-pub struct DesiredObject {
-    /// Its identity.
-    pub object: ObjectRef,
-    /// The clusters, sorted by name.
-    pub clusters: ClusterNames,
-    /// Its body, as it is applied.
-    pub body: Arc<Value>,
-    /// The text that the body was read from.
-    pub(super) text: Arc<str>,
-    /// What the object is in clear, if SOPS encrypted it.
-    pub(super) plain: Option<Arc<Value>>,
-    /// The result of creating it.
-    pub(super) cached_create: CachedCreate,
-}
-
-/// Reads the rendered objects, once for all clusters that share them; only some of them, if `only` names them.
-pub fn parse_desired(manifests: &[Manifest], only: Option<&BTreeSet<ObjectRef>>) -> Vec<DesiredObject> {
-    let manifests = manifests.par_iter();
-    manifests
-        .filter(|manifest| only.is_none_or(|only| only.contains(&manifest.object)))
-        .filter_map(DesiredObject::from_manifest)
-        .collect()
-}
-
-impl DesiredObject {
-    /// `None` if the text of the manifest has no document.
-    fn from_manifest(manifest: &Manifest) -> Option<Self> {
-        let body = if let Some(value) = &manifest.value {
-            value.clone()
-        } else {
-            let mut body = federate_yaml::read_stream(manifest.text.as_bytes()).documents.pop()?.value;
-            prepare_body(&mut body);
-            body.into()
-        };
-        let (object, clusters) = (manifest.object.clone(), manifest.clusters.clone());
-        let text = manifest.text.clone();
-        Some(Self { object, clusters, body, text, plain: None, cached_create: CachedCreate::default() })
-    }
-
-    /// The same object in clear; `None` if the plain document lacks what is encrypted.
-    pub fn reveal(self, plain: &Value) -> Option<Self> {
-        let written = federate_yaml::read_stream(self.text.as_bytes()).documents.pop()?.value;
-        let mut body = reveal_document(&written, plain)?;
-        prepare_body(&mut body);
-        let plain = Some(Arc::new(plain.clone()));
-        Some(Self { body: body.into(), plain, cached_create: CachedCreate::default(), ..self })
-    }
-
-    /// What a control plane does about the object, in clear if SOPS encrypted it.
-    fn reveal_action(&self, action: ControlPlaneAction) -> ControlPlaneAction {
-        let Some(plain) = &self.plain else { return action };
-        let reveal = |body: &Value| reveal_document(body, plain);
-        let op = match &action.op {
-            SyncOp::Create(body) => reveal(body).map(SyncOp::Create),
-            SyncOp::Update(body) => reveal(body).map(SyncOp::Update),
-            SyncOp::Release(body) => reveal(body).map(SyncOp::Release),
-            SyncOp::Apply { manifest, manager, force } => {
-                reveal(manifest).map(|manifest| SyncOp::Apply { manifest, manager, force: *force })
-            }
-            SyncOp::Delete(_) | SyncOp::Nothing => return action,
-        };
-        match op {
-            Some(op) => ControlPlaneAction { op, ..action },
-            None => ControlPlaneAction::do_nothing("Encrypted"),
-        }
-    }
-}
 
 /// The limits of pruning.
 #[derive(Clone, Debug)]
@@ -145,7 +72,7 @@ pub struct DecisionContext<'d> {
     /// The plan.
     pub rendering: &'d Rendering,
     /// The rendered objects.
-    pub desired: &'d [DesiredObject],
+    pub desired: &'d DesiredObjects,
     /// The rules.
     pub settings: DecisionSettings<'d>,
     /// The limits of pruning; `None` where nothing is pruned.
@@ -175,12 +102,8 @@ pub struct ClusterDecisions {
 /// The identity of an object in a cluster, whatever its version.
 type Key<'o> = (&'o str, &'o str, Option<&'o str>, &'o str);
 
-/// What tells the managed objects that may be pruned from those that are rendered.
-struct PruneCandidates<'s> {
-    /// The objects that are rendered.
-    keep: BTreeSet<Key<'s>>,
-    placements: BTreeMap<&'s ObjectRef, &'s Placement>,
-}
+/// The objects that are rendered for a cluster or held back: no other managed object is desired there.
+type DesiredKeys<'o> = BTreeSet<Key<'o>>;
 
 fn object_key(id: &ObjectRef) -> Key<'_> {
     (id.group(), &id.kind, id.namespace.as_deref(), &id.name)
@@ -189,7 +112,9 @@ fn object_key(id: &ObjectRef) -> Key<'_> {
 impl DecisionContext<'_> {
     /// The cluster of this name in the inventory.
     pub fn find_cluster(&self, name: &ClusterName) -> Option<&Cluster> {
-        self.engine.clusters().iter().find(|cluster| cluster.name == *name)
+        let clusters = self.engine.clusters();
+        let at = clusters.binary_search_by(|cluster| cluster.name.cmp(name)).ok()?;
+        clusters.get(at)
     }
 
     /// Whether differences are only reported: no request is sent for them.
@@ -219,8 +144,7 @@ impl DecisionContext<'_> {
         kind: &KindLookup<'_>,
         is_compared: &(dyn Fn(&ObjectRef) -> bool + Sync),
     ) -> ClusterDecisions {
-        let placements = self.placements_by_object();
-        let wanted = self.rendered_objects(cluster);
+        let wanted: Vec<&DesiredObject> = self.desired.rendered_for(&cluster.name).collect();
         let rendered = wanted.iter().map(|desired| (&desired.object, &*desired.body));
         let there = live.cluster_objects(&cluster.name).iter().map(|object| (&object.id, &object.body));
         let autoscalers = Autoscalers::from_objects(there.chain(rendered));
@@ -233,13 +157,12 @@ impl DecisionContext<'_> {
                     return ObjectDecision { action, request: None, refused: false };
                 }
                 let there = live.get(&cluster.name, id.group(), &id.kind, id.namespace.as_deref(), &id.name);
-                let placement = placements.get(id).copied();
-                self.decide_rendered(cluster, desired, placement, there, &kind(id), &autoscalers)
+                self.decide_rendered(cluster, desired, there, &kind(id), &autoscalers)
             })
             .collect();
         let mut decided = ClusterDecisions { decisions, stopped: None, orphans: None };
         if self.drift.is_none() {
-            self.decide_pruning_of_rest(cluster, live, &mut decided);
+            self.add_pruning(cluster, live, &mut decided);
         }
         decided
     }
@@ -269,7 +192,7 @@ impl DecisionContext<'_> {
         decided: ClusterDecisions,
     ) -> ClusterDecisions {
         let mut decided = match &self.drift {
-            Some(drift) => self.find_drift(drift, cluster, live, kind, decided),
+            Some(drift) => self.keep_drift(drift, cluster, live, kind, decided),
             None => decided,
         };
         for decision in decided.decisions.iter_mut().filter(|_| !self.frozen_objects.is_empty()) {
@@ -282,7 +205,7 @@ impl DecisionContext<'_> {
     }
 
     /// Of the decisions, those about drift.
-    fn find_drift(
+    fn keep_drift(
         &self,
         drift: &DriftRules<'_>,
         cluster: &Cluster,
@@ -292,30 +215,27 @@ impl DecisionContext<'_> {
     ) -> ClusterDecisions {
         // A dump may have been made before the first apply.
         let is_member = self.settings.is_member();
-        let has_apply_set = self.settings.dry_run.asks_server()
+        let has_apply_set = self.settings.dry_run.reaches_servers()
             || live.cluster_objects(&cluster.name).iter().any(|object| is_member(&object.body));
         let known = ClusterView { cluster, live, kind, settings: &self.settings, has_apply_set };
         decided.decisions = std::mem::take(&mut decided.decisions)
             .into_par_iter()
-            .filter_map(|decision| drift.decide_rendered(decision, &known))
+            .filter_map(|decision| drift.find_drift(decision, &known))
             .collect();
-        self.decide_pruning_of_rest(cluster, live, &mut decided);
+        self.add_pruning(cluster, live, &mut decided);
         decided
     }
 
     /// Adds the decisions about managed objects that are no longer rendered, where the rendering is complete.
-    fn decide_pruning_of_rest(&self, cluster: &Cluster, live: &LiveObjects, decided: &mut ClusterDecisions) {
+    fn add_pruning(&self, cluster: &Cluster, live: &LiveObjects, decided: &mut ClusterDecisions) {
         if !self.incomplete {
-            let held = self.rendering.not_sent.iter().filter(|held| held.clusters.contains(&cluster.name));
-            let held = held.map(|held| object_key(&held.object));
-            let wanted = self.rendered_objects(cluster);
-            let keep = wanted.iter().map(|desired| object_key(&desired.object)).chain(held).collect();
-            let candidates = PruneCandidates { keep, placements: self.placements_by_object() };
-            let (more, too_many) = self.decide_candidates(cluster, live, &candidates);
+            let rendered = self.desired.rendered_for(&cluster.name).map(|desired| &desired.object);
+            let desired = rendered.chain(self.desired.held_for(&cluster.name)).map(object_key).collect();
+            let (more, too_many) = self.decide_unrendered(cluster, live, &desired);
             decided.stopped = too_many.filter(|_| self.drift.is_none());
             let sent = more.iter().filter_map(|decision| decision.request.as_ref());
             let gone = sent.filter(|send| matches!(send, WriteRequest::Delete { .. })).count();
-            decided.orphans = Some(self.prune_candidates(cluster, live, &candidates).count() - gone);
+            decided.orphans = Some(self.unrendered_objects(cluster, live, &desired).count() - gone);
             decided.decisions.extend(more);
         }
         // A mistake that removes so much from a repo may have changed the rest, too.
@@ -327,33 +247,23 @@ impl DecisionContext<'_> {
         decided.decisions.sort_by(|a, b| a.action.object.cmp(&b.action.object));
     }
 
-    /// The objects that are rendered for a cluster.
-    pub(super) fn rendered_objects(&self, cluster: &Cluster) -> Vec<&DesiredObject> {
-        self.desired.iter().filter(|desired| desired.clusters.binary_search(&cluster.name).is_ok()).collect()
-    }
-
-    /// The rows of the plan, by object.
-    pub(super) fn placements_by_object(&self) -> BTreeMap<&ObjectRef, &Placement> {
-        self.rendering.plan.placements.iter().map(|row| (&row.object, row)).collect()
-    }
-
     /// Decides about managed objects that are no longer rendered. The second value says why pruning exceeds the
     /// limit, if it does.
-    fn decide_candidates(
+    fn decide_unrendered(
         &self,
         cluster: &Cluster,
         live: &LiveObjects,
-        candidates: &PruneCandidates<'_>,
+        desired: &DesiredKeys<'_>,
     ) -> (Vec<ObjectDecision>, Option<String>) {
-        let may = self.prune.map(|prune| self.decide_pruning(cluster, live, candidates, prune));
+        let may = self.prune.map(|prune| self.decide_pruning(cluster, live, desired, prune));
         let (may, too_many) = may.map_or((None, None), |(may, too_many)| (Some(may), too_many));
         let Some(drift) = &self.drift else { return (may.unwrap_or_default(), too_many) };
-        let (all, _) = self.decide_pruning(cluster, live, candidates, &PruneOptions::without_limits());
+        let (all, _) = self.decide_pruning(cluster, live, desired, &PruneOptions::without_limits());
         let mut drifted = Vec::new();
         for (at, decision) in all.into_iter().enumerate() {
             // Both lists have the same objects in the same order.
             let may = may.as_ref().and_then(|may| may.get(at)).cloned();
-            drifted.extend(drift.decide_pruning_of_rest(decision, may));
+            drifted.extend(drift.find_unrendered(decision, may));
         }
         (drifted, too_many)
     }
@@ -362,7 +272,6 @@ impl DecisionContext<'_> {
         &self,
         cluster: &Cluster,
         desired: &DesiredObject,
-        placement: Option<&Placement>,
         there: Option<&Object>,
         kind: &ResourceKind,
         autoscalers: &Autoscalers,
@@ -375,19 +284,30 @@ impl DecisionContext<'_> {
             cached_create: &desired.cached_create,
             autoscalers,
             live: there.map(|object| &object.body),
-            control_plane: &PlacedObjectQuery { context: self, cluster, desired, placement, live: there },
-            keeps_applied: placement.is_some_and(|row| self.engine.keeps_applied(row, cluster)),
+            control_plane: &PlacedObjectQuery { context: self, cluster, desired, live: there },
+            keeps_applied: self.keeps_applied(cluster, &desired.object),
         };
         decide_object(&input, &self.settings)
+    }
+
+    /// The row of the plan that places an object.
+    fn find_placement(&self, object: &ObjectRef) -> Option<&Placement> {
+        self.rendering.plan.find_placement(object)
+    }
+
+    /// Whether the control plane surely leaves a managed object alone that is as it was applied.
+    pub(super) fn keeps_applied(&self, cluster: &Cluster, object: &ObjectRef) -> bool {
+        self.find_placement(object).is_some_and(|row| self.engine.keeps_applied(row, cluster))
     }
 
     /// What the control plane does about a live object that counts as its own.
     fn action_for_managed(
         &self,
         cluster: &Cluster,
-        placement: &Placement,
+        object: &ObjectRef,
         live: Option<&Object>,
     ) -> Option<ControlPlaneAction> {
+        let placement = self.find_placement(object)?;
         let mut live = live.map(with_all_fields);
         if let Some(live) = &mut live {
             self.engine.mark_object(placement, live);
@@ -406,18 +326,16 @@ impl DecisionContext<'_> {
     }
 
     /// The managed objects that are no longer rendered.
-    fn prune_candidates<'l>(
+    fn unrendered_objects<'l>(
         &self,
         cluster: &Cluster,
         live: &'l LiveObjects,
-        candidates: &PruneCandidates<'_>,
+        desired: &DesiredKeys<'_>,
     ) -> impl Iterator<Item = &'l Object> {
         let is_member = self.settings.is_member();
         // Most objects are rendered.
-        let others = live
-            .cluster_objects(&cluster.name)
-            .iter()
-            .filter(|o| !candidates.keep.contains(&object_key(&o.id)));
+        let others =
+            live.cluster_objects(&cluster.name).iter().filter(|o| !desired.contains(&object_key(&o.id)));
         others.filter(move |object| is_member(&object.body))
     }
 
@@ -426,7 +344,7 @@ impl DecisionContext<'_> {
         &self,
         cluster: &Cluster,
         live: &LiveObjects,
-        candidates: &PruneCandidates<'_>,
+        desired: &DesiredKeys<'_>,
         decisions: &mut [ObjectDecision],
     ) {
         let mut sent = decisions.iter().filter(|decision| decision.request.is_some());
@@ -445,7 +363,7 @@ impl DecisionContext<'_> {
             }
             kinds.entry((object.id.group(), &object.id.kind)).or_insert(&object.id);
         }
-        let mut objects = self.prune_candidates(cluster, live, candidates);
+        let mut objects = self.unrendered_objects(cluster, live, desired);
         for decision in decisions {
             let Some(object) = objects.next() else { return };
             let kept = match (object.id.group(), object.id.kind.as_str()) {
@@ -465,18 +383,14 @@ impl DecisionContext<'_> {
         &self,
         cluster: &Cluster,
         live: &LiveObjects,
-        candidates: &PruneCandidates<'_>,
+        desired: &DesiredKeys<'_>,
         prune: &PruneOptions,
     ) -> (Vec<ObjectDecision>, Option<String>) {
         let mut decisions: Vec<ObjectDecision> = self
-            .prune_candidates(cluster, live, candidates)
+            .unrendered_objects(cluster, live, desired)
             .map(|object| {
-                let preserved = candidates
-                    .placements
-                    .get(&object.id)
-                    .and_then(|row| self.action_for_managed(cluster, row, Some(object)));
-                let released =
-                    preserved.is_some_and(|action| matches!(action.op, federate_dialect::SyncOp::Release(_)));
+                let preserved = self.action_for_managed(cluster, &object.id, Some(object));
+                let released = preserved.is_some_and(|action| matches!(action.op, SyncOp::Release(_)));
                 match reason_to_keep(object, prune) {
                     Some(reason) => keep_object(cluster, object, reason),
                     None if released => {
@@ -486,7 +400,7 @@ impl DecisionContext<'_> {
                 }
             })
             .collect();
-        self.keep_namespaces(cluster, live, candidates, &mut decisions);
+        self.keep_namespaces(cluster, live, desired, &mut decisions);
         let deleted = decisions.iter().filter(|decision| decision.request.is_some()).count();
         let too_many = prune.check_limit(deleted, || self.managed_objects(cluster, live).count());
         if let Some(why) = &too_many {
@@ -503,20 +417,19 @@ struct PlacedObjectQuery<'q> {
     context: &'q DecisionContext<'q>,
     cluster: &'q Cluster,
     desired: &'q DesiredObject,
-    /// The row of the object, if a control plane places it.
-    placement: Option<&'q Placement>,
     live: Option<&'q Object>,
 }
 
 impl ControlPlaneQuery for PlacedObjectQuery<'_> {
     fn action_for_managed(&self) -> Option<ControlPlaneAction> {
-        let action = self.context.action_for_managed(self.cluster, self.placement?, self.live)?;
+        let action = self.context.action_for_managed(self.cluster, &self.desired.object, self.live)?;
         Some(self.desired.reveal_action(action))
     }
 
     fn action_by_marks(&self) -> Option<ControlPlaneAction> {
         let live = self.live.map(with_all_fields);
-        let action = self.context.engine.reconcile_object(self.placement?, self.cluster, live.as_ref())?;
+        let placement = self.context.find_placement(&self.desired.object)?;
+        let action = self.context.engine.reconcile_object(placement, self.cluster, live.as_ref())?;
         Some(self.desired.reveal_action(action))
     }
 }

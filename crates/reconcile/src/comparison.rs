@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 
 use super::autoscaled_fields::SCALE_SUBRESOURCE;
 use super::cached_create::UnchangedText;
-use super::cluster::{DecisionContext, DesiredObject};
+use super::cluster::DecisionContext;
+use super::desired_objects::DesiredObject;
 use super::listed_object::ListedObject;
 use super::owned_fields::{FieldsV1, is_same_value, same_fields, same_object};
 use super::settings::DecisionSettings;
-use federate_dialect::Placement;
 use federate_engine::autoscalers::Autoscalers;
 use federate_kubernetes::{Cluster, Object, ObjectRef};
 
@@ -29,7 +29,6 @@ pub struct ListedObjectComparison<'c> {
     context: &'c DecisionContext<'c>,
     cluster: &'c Cluster,
     desired: BTreeMap<&'c ObjectRef, &'c DesiredObject>,
-    placements: BTreeMap<&'c ObjectRef, &'c Placement>,
     autoscalers: Autoscalers,
     /// What the manifests of unchanged objects have in place of what is not read.
     head: Value,
@@ -47,21 +46,14 @@ impl DecisionContext<'_> {
         if self.settings.full || self.settings.results {
             return None;
         }
-        let rendered = self.rendered_objects(cluster);
-        let bodies = rendered.iter().map(|desired| (&desired.object, &*desired.body));
+        let rendered = || self.desired.rendered_for(&cluster.name);
+        let bodies = rendered().map(|desired| (&desired.object, &*desired.body));
         let autoscalers =
             Autoscalers::from_objects(first.iter().map(|object| (&object.id, &object.body)).chain(bodies));
-        let desired = rendered.iter().map(|desired| (&desired.object, *desired)).collect();
+        let desired = rendered().map(|desired| (&desired.object, desired)).collect();
         // Without managers, the label alone makes a member.
         let head = self.settings.apply_set.with_label(&json!({}));
-        Some(ListedObjectComparison {
-            context: self,
-            cluster,
-            desired,
-            placements: self.placements_by_object(),
-            autoscalers,
-            head,
-        })
+        Some(ListedObjectComparison { context: self, cluster, desired, autoscalers, head })
     }
 }
 
@@ -69,22 +61,19 @@ impl ListedObjectComparison<'_> {
     /// If a listed object is one that is rendered, is managed, and is as it was applied last: a manifest of it that only
     /// says of which `ApplySet` it is a member. `None` where that cannot be known from its text.
     pub fn membership_stub(&self, id: &ObjectRef, listed: &ListedObject<'_>) -> Option<Value> {
-        self.is_unchanged(id, listed).then(|| self.head.clone())
-    }
-
-    fn is_unchanged(&self, id: &ObjectRef, listed: &ListedObject<'_>) -> bool {
-        let Some(desired) = self.desired.get(id) else { return false };
+        let desired = self.desired.get(id)?;
         let metadata = &listed.metadata;
-        metadata.deletion_timestamp.is_none()
+        let is_unchanged = metadata.deletion_timestamp.is_none()
             && !self.autoscalers.has_target(id)
             && metadata.managed_fields.iter().all(|entry| entry.subresource != SCALE_SUBRESOURCE)
-            && self.placements.get(id).is_some_and(|row| self.context.engine.keeps_applied(row, self.cluster))
-            && is_applied(listed, desired, &self.context.settings)
+            && self.context.keeps_applied(self.cluster, id)
+            && is_listed_as_applied(listed, desired, &self.context.settings);
+        is_unchanged.then(|| self.head.clone())
     }
 }
 
 /// Whether federate owns the fields of the rendered object and no others, and they have the same values.
-pub(super) fn is_applied(
+pub(super) fn is_listed_as_applied(
     listed: &ListedObject<'_>,
     desired: &DesiredObject,
     settings: &DecisionSettings<'_>,

@@ -11,46 +11,46 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::field_managers::Handover;
-use super::object_decision::{HandoverWrite, ObjectDecision, WriteRequest, describe_refusal};
+use super::field_managers::TransferFrom;
+use super::object_decision::{ObjectDecision, OwnershipTransfer, WriteRequest, describe_refusal};
 use super::settings::DecisionSettings;
 use super::{ActionKind, ActionOutcome, FieldDiff, diff_fields, without_label, without_last_applied};
 use federate_apiserver_model::{ApiError, ResourceKind, WriteOptions, apply_object, extract_applied};
 use federate_engine::change::overlay_paths;
 use federate_engine::restart::restarts_pods;
 
-/// An apply, and what is handed over before it.
+/// An apply, and what is transferred before it.
 pub(super) struct SeparateApply {
     pub(super) body: Value,
-    /// The live object after the handover, if there is one.
-    pub(super) handed: Option<Value>,
+    /// The live object after the transfer, if there is one.
+    pub(super) transferred: Option<Value>,
     /// The object after the apply.
     pub(super) result: Value,
 }
 
-/// The apply that changes only the fields at selected paths, of those that an apply of `body` changes. `hand_over` hands
-/// fields over that the target lacks, or all where there is no target.
+/// The apply that changes only the fields at selected paths, of those that an apply of `body` changes. `transfer_ownership`
+/// transfers the fields that the target lacks, or all where there is no target.
 pub(super) fn apply_separately(
     live: &Value,
     body: &Value,
     selects: &dyn Fn(&str) -> bool,
-    hand_over: &dyn Fn(Option<&Value>) -> Option<Value>,
+    transfer_ownership: &dyn Fn(Option<&Value>) -> Option<Value>,
     write: &WriteOptions<'_>,
 ) -> Result<SeparateApply, ApiError> {
-    let all = hand_over(None);
+    let all = transfer_ownership(None);
     let whole = apply_object(Some(all.as_ref().unwrap_or(live)), body, write)?;
     let target = overlay_paths(live, &whole, selects);
-    let handed = hand_over(Some(&target));
-    let before = handed.as_ref().unwrap_or(live);
+    let transferred = transfer_ownership(Some(&target));
+    let before = transferred.as_ref().unwrap_or(live);
     let mut body = extract_applied(before, &target, &whole, write);
-    if handed.is_some()
+    if transferred.is_some()
         && let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut)
     {
-        // The handover has the version that was read, and makes a new one.
+        // The transfer has the version that was read, and makes a new one.
         metadata.shift_remove("resourceVersion");
     }
     let result = apply_object(Some(before), &body, write)?;
-    Ok(SeparateApply { body, handed, result })
+    Ok(SeparateApply { body, transferred, result })
 }
 
 /// Restricts a decision about a managed object to the fields of its differences. `live` is the live object with all
@@ -69,23 +69,24 @@ pub(super) fn restrict_to_drift(
         live,
         body,
         &|path| is_at_or_below(path, &drifted),
-        &|target| settings.managers.hand_over(Handover::FromPeople, live, body, target, &write),
+        &|target| settings.managers.transfer_ownership(TransferFrom::People, live, body, target, &write),
         &write,
     );
     match separate {
         // The schema is not known here, and an apply of the whole object changes nothing else.
-        Err(_) if settings.dry_run.asks_server() && whole => decision,
+        Err(_) if settings.dry_run.reaches_servers() && whole => decision,
         Err(failure) => refuse_correction(decision, &failure),
-        Ok(SeparateApply { body, handed, result }) => {
+        Ok(SeparateApply { body, transferred, result }) => {
             let changed = diff_fields(live, &result, settings);
             if let Some(other) = find_unexpected_change(&drifted, &changed) {
                 return refuse_inseparable(decision, &other);
             }
             decision.action.restarts_pods = restarts_pods(live, &result, settings.rolling);
-            let handed = handed.map(|handed| HandoverWrite::new(live, &handed, &result));
+            let transferred =
+                transferred.map(|transferred| OwnershipTransfer::new(live, &transferred, &result));
             decision.action.result = settings.readable_result(result);
             decision.request =
-                Some(WriteRequest::Apply { body: body.into(), handover: handed, replaces: None });
+                Some(WriteRequest::Apply { body: body.into(), transfer: transferred, replaces: None });
             decision
         }
     }

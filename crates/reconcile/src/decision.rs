@@ -9,11 +9,11 @@ use super::autoscaled_fields::keep_scaled;
 use super::correction::{SeparateApply, apply_separately};
 use super::decision_input::{DecisionInput, control_plane_hold, retain_live_values};
 use super::drift_ignore::{is_below, is_ignored, split_maps};
-use super::field_managers::Handover;
+use super::field_managers::TransferFrom;
 use super::live_object::{complete_live, is_deleting};
-use super::object_decision::{HandoverWrite, ObjectDecision, WriteRequest, describe_refusal};
+use super::object_decision::{ObjectDecision, OwnershipTransfer, WriteRequest, describe_refusal};
 use super::overlay::overlay_values;
-use super::owned_fields::{is_applied, is_unchanged};
+use super::owned_fields::{has_applied_fields, is_as_applied};
 use super::ownership::{Owner, apply_set_label, find_owner, managed_field_entries};
 use super::replacement::{ReplacementDecision, decide_replacement};
 use super::settings::DecisionSettings;
@@ -36,7 +36,7 @@ pub fn decide_object(input: &DecisionInput<'_>, settings: &DecisionSettings<'_>)
     if let Some(why) = other_version(input.body, live, input.kind) {
         return refused_for(input, why);
     }
-    if is_unchanged(input, live, settings) {
+    if is_as_applied(input, live, settings) {
         return ObjectDecision {
             action: bare_action(input, ActionKind::Unchanged),
             request: None,
@@ -58,7 +58,7 @@ pub fn decide_object(input: &DecisionInput<'_>, settings: &DecisionSettings<'_>)
     };
     match owner {
         _ if is_managed => {
-            update_object(input, completed, Handover::FromPeople, ActionKind::Update, settings)
+            update_object(input, completed, TransferFrom::People, ActionKind::Update, settings)
         }
         Owner::Other(who) if !settings.force => {
             let why =
@@ -91,7 +91,7 @@ fn create_object(input: &DecisionInput<'_>, settings: &DecisionSettings<'_>) -> 
     let body = input.cached_create.labelled_body(input.body, settings).clone();
     match input.cached_create.compute_result(input.body, input.kind, settings) {
         Ok(result) => {
-            let request = Some(WriteRequest::Apply { body, handover: None, replaces: None });
+            let request = Some(WriteRequest::Apply { body, transfer: None, replaces: None });
             ObjectDecision {
                 action: Action { result, ..bare_action(input, ActionKind::Create) },
                 request,
@@ -99,8 +99,8 @@ fn create_object(input: &DecisionInput<'_>, settings: &DecisionSettings<'_>) -> 
             }
         }
         // The API server says what it becomes.
-        Err(_) if settings.dry_run.asks_server() => {
-            let request = Some(WriteRequest::Apply { body, handover: None, replaces: None });
+        Err(_) if settings.dry_run.reaches_servers() => {
+            let request = Some(WriteRequest::Apply { body, transfer: None, replaces: None });
             ObjectDecision { action: bare_action(input, ActionKind::Create), request, refused: false }
         }
         Err(failure) => refuse_by_failure(input, &failure),
@@ -111,7 +111,7 @@ fn create_object(input: &DecisionInput<'_>, settings: &DecisionSettings<'_>) -> 
 fn update_object(
     input: &DecisionInput<'_>,
     completed: &Value,
-    handover: Handover,
+    transfer: TransferFrom,
     kind: ActionKind,
     settings: &DecisionSettings<'_>,
 ) -> ObjectDecision {
@@ -126,19 +126,19 @@ fn update_object(
         if settings.full { None } else { keep_scaled(input.autoscalers, input.object, completed, &mut body) };
     let body = settings.apply_set.with_label(&body);
     let write = settings.write_options(input.kind);
-    let handed = settings.managers.hand_over(handover, completed, &body, None, &write);
-    let before = handed.as_ref().unwrap_or(completed);
+    let transferred = settings.managers.transfer_ownership(transfer, completed, &body, None, &write);
+    let before = transferred.as_ref().unwrap_or(completed);
     let result = match apply_object(Some(before), &body, &write) {
         Ok(result) => result,
         Err(_)
-            if settings.dry_run.asks_server()
+            if settings.dry_run.reaches_servers()
                 && kind == ActionKind::Update
-                && is_applied(input.live.unwrap_or(completed), &body, None) =>
+                && has_applied_fields(input.live.unwrap_or(completed), &body, None) =>
         {
             completed.clone()
         }
         // An estimate, until the API server says what it becomes: with defaults, and with fields that are not known.
-        Err(_) if settings.dry_run.asks_server() => {
+        Err(_) if settings.dry_run.reaches_servers() => {
             let estimate = overlay_values(before, &body);
             overlay_values(&complete_object(input.kind, estimate.clone()), &estimate)
         }
@@ -148,9 +148,9 @@ fn update_object(
         Err(failure) => return refuse_by_failure(input, &failure),
     };
     let note = note.or_else(|| note_kept_address(input, completed));
-    let whole = SeparateApply { body, handed, result };
-    let SeparateApply { body, handed, result } =
-        match separate_ignored(input, completed, handover, whole, settings) {
+    let whole = SeparateApply { body, transferred, result };
+    let SeparateApply { body, transferred, result } =
+        match separate_ignored(input, completed, transfer, whole, settings) {
             Ok(separate) => separate,
             Err(reason) => return refused_for(input, reason),
         };
@@ -160,17 +160,17 @@ fn update_object(
             note,
         );
     }
-    let handed = handed.map(|handed| HandoverWrite::new(completed, &handed, &result));
-    let request = Some(WriteRequest::Apply { body: Arc::new(body), handover: handed, replaces: None });
+    let transferred = transferred.map(|transferred| OwnershipTransfer::new(completed, &transferred, &result));
+    let request = Some(WriteRequest::Apply { body: Arc::new(body), transfer: transferred, replaces: None });
     with_note(build_decision(input, kind, completed, result, request, settings), note)
 }
 
 /// An apply without the fields that it is to leave as they are. Of what people have changed on a managed object, only what
-/// is removed is handed over.
+/// is removed is transferred.
 fn separate_ignored(
     input: &DecisionInput<'_>,
     completed: &Value,
-    handover: Handover,
+    transfer: TransferFrom,
     whole: SeparateApply,
     settings: &DecisionSettings<'_>,
 ) -> Result<SeparateApply, String> {
@@ -189,20 +189,25 @@ fn separate_ignored(
         left.map(|diff| diff.path).collect()
     };
     if left.is_empty() {
-        if handover != Handover::FromPeople || whole.handed.is_none() {
+        if transfer != TransferFrom::People || whole.transferred.is_none() {
             return Ok(whole);
         }
-        let handed =
-            settings.managers.hand_over(handover, completed, &whole.body, Some(&whole.result), &write);
-        let result = apply_object(Some(handed.as_ref().unwrap_or(completed)), &whole.body, &write);
+        let transferred = settings.managers.transfer_ownership(
+            transfer,
+            completed,
+            &whole.body,
+            Some(&whole.result),
+            &write,
+        );
+        let result = apply_object(Some(transferred.as_ref().unwrap_or(completed)), &whole.body, &write);
         let result = result.unwrap_or(whole.result);
-        return Ok(SeparateApply { handed, result, body: whole.body });
+        return Ok(SeparateApply { transferred, result, body: whole.body });
     }
     let separate = apply_separately(
         completed,
         &whole.body,
         &|path| !left.iter().any(|left| is_below(path, left)),
-        &|target| settings.managers.hand_over(handover, completed, &whole.body, target, &write),
+        &|target| settings.managers.transfer_ownership(transfer, completed, &whole.body, target, &write),
         &write,
     )
     .map_err(|failure| describe_refusal(input.object, &failure))?;
@@ -234,7 +239,7 @@ fn replace_or_refuse(
         ReplacementDecision::Done { old, created, effect } => {
             let note = format!("{effect}: {}", describe_refusal(input.object, failure));
             let request =
-                Some(WriteRequest::Apply { body: Arc::new(body), handover: None, replaces: Some(old) });
+                Some(WriteRequest::Apply { body: Arc::new(body), transfer: None, replaces: Some(old) });
             with_note(
                 build_decision(input, ActionKind::Update, completed, created, request, settings),
                 Some(note),
@@ -242,7 +247,7 @@ fn replace_or_refuse(
         }
         ReplacementDecision::Possible(how) => {
             let unknown =
-                managed_field_entries(completed).next().is_none() && !settings.dry_run.asks_server();
+                managed_field_entries(completed).next().is_none() && !settings.dry_run.reaches_servers();
             let hints = [how.as_str(), if unknown { WITHOUT_MANAGERS } else { "" }];
             let reason = std::iter::once(describe_refusal(input.object, failure))
                 .chain(hints.into_iter().filter(|hint| !hint.is_empty()).map(str::to_owned));
@@ -278,7 +283,7 @@ fn adopt_object(
     completed: &Value,
     settings: &DecisionSettings<'_>,
 ) -> ObjectDecision {
-    let taken = update_object(input, completed, Handover::FromFormerOwners, ActionKind::Adopt, settings);
+    let taken = update_object(input, completed, TransferFrom::FormerOwners, ActionKind::Adopt, settings);
     if taken.request.is_none() {
         return taken;
     }
@@ -305,7 +310,7 @@ fn report_conflict(
 ) -> ObjectDecision {
     let mut decision = decide_nothing(input, ActionKind::Conflict, reason);
     decision.action.outcome = ActionOutcome::NotTried;
-    let taken = update_object(input, completed, Handover::None, ActionKind::Adopt, settings);
+    let taken = update_object(input, completed, TransferFrom::Nobody, ActionKind::Adopt, settings);
     decision.action.diffs = taken.action.diffs.into_iter().filter_map(without_label).collect();
     decision
 }

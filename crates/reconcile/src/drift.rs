@@ -42,28 +42,28 @@ impl ClusterView<'_, '_> {
 
 impl DriftRules<'_> {
     /// The decision about a rendered object if it has drifted; nothing is sent unless drift is corrected.
-    pub(super) fn decide_rendered(
+    pub(super) fn find_drift(
         &self,
         decision: ObjectDecision,
         known: &ClusterView<'_, '_>,
     ) -> Option<ObjectDecision> {
         match decision.action.action {
             _ if decision.refused => Some(decision),
-            ActionKind::Create => self.decide_whole(decision, "it is missing"),
+            ActionKind::Create => self.report_whole(decision, "it is missing"),
             ActionKind::Update | ActionKind::Adopt | ActionKind::Unchanged => {
-                self.decide_fields(decision, known)
+                self.report_fields(decision, known)
             }
             // A rendered object that is being deleted counts as missing.
             ActionKind::Skip if decision.action.outcome == ActionOutcome::NotTried => {
                 let reason = decision.action.reason.clone().unwrap_or_default();
-                self.decide_whole(decision, &reason)
+                self.report_whole(decision, &reason)
             }
             ActionKind::Delete | ActionKind::Conflict | ActionKind::Skip => None,
         }
     }
 
     /// The decision about a managed object that is not rendered. `may` is the decision within the limits of pruning.
-    pub(super) fn decide_pruning_of_rest(
+    pub(super) fn find_unrendered(
         &self,
         decision: ObjectDecision,
         may: Option<ObjectDecision>,
@@ -71,7 +71,7 @@ impl DriftRules<'_> {
         if decision.action.action != ActionKind::Delete {
             return None;
         }
-        let mut decision = self.decide_whole(decision, "it is no longer rendered")?;
+        let mut decision = self.report_whole(decision, "it is no longer rendered")?;
         match may {
             _ if !self.correct => Some(decision),
             Some(may) if may.request.is_some() => Some(decision),
@@ -87,7 +87,7 @@ impl DriftRules<'_> {
 
     /// The decision about an object that is missing, or not rendered, as a whole. Rules that name fields or managers do not
     /// apply.
-    fn decide_whole(&self, mut decision: ObjectDecision, reason: &str) -> Option<ObjectDecision> {
+    fn report_whole(&self, mut decision: ObjectDecision, reason: &str) -> Option<ObjectDecision> {
         let mut rules = self.ignore.iter().filter(|rule| rule.paths.is_empty() && rule.managers.is_empty());
         if rules.any(|rule| names_object(rule, &decision.action.object)) {
             return None;
@@ -97,7 +97,7 @@ impl DriftRules<'_> {
         Some(decision)
     }
 
-    fn decide_fields(
+    fn report_fields(
         &self,
         mut decision: ObjectDecision,
         known: &ClusterView<'_, '_>,

@@ -15,7 +15,7 @@ use federate_apiserver_model::fields::{FieldSet, PathElement};
 use federate_apiserver_model::managed_fields::ManagerEntry;
 use federate_apiserver_model::typed::collect_fields;
 use federate_apiserver_model::values::{list_at, text_below};
-use federate_apiserver_model::{HandoverScope, WriteOptions, field_set, hand_over};
+use federate_apiserver_model::{TransferScope, WriteOptions, field_set, transfer_ownership};
 use federate_dialect::Dialects;
 
 /// The field managers of people's tools; `*` at the end stands for any ending.
@@ -72,13 +72,13 @@ pub enum Writer {
 
 /// From whom an apply takes fields over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Handover {
+pub(super) enum TransferFrom {
     /// Nobody.
-    None,
+    Nobody,
     /// People who have changed a managed object.
-    FromPeople,
+    People,
     /// The clients that an object is adopted from: people, tools and control planes.
-    FromFormerOwners,
+    FormerOwners,
 }
 
 impl FieldManagers {
@@ -121,12 +121,12 @@ impl FieldManagers {
     }
 
     /// Whether an entry gives its fields.
-    fn gives_fields(&self, handover: Handover, entry: &ManagerEntry, live: &Value) -> bool {
+    fn gives_fields(&self, transfer: TransferFrom, entry: &ManagerEntry, live: &Value) -> bool {
         let from_people = self.takes_over && self.is_person(&entry.manager);
-        match handover {
-            Handover::None => false,
-            Handover::FromPeople => from_people,
-            Handover::FromFormerOwners => {
+        match transfer {
+            TransferFrom::Nobody => false,
+            TransferFrom::People => from_people,
+            TransferFrom::FormerOwners => {
                 from_people || is_of_another_tool(entry) || self.is_of_control_plane(&entry.manager, live)
             }
         }
@@ -145,30 +145,32 @@ impl FieldManagers {
         key.split_once('/').is_some_and(|(domain, _)| self.dialects.is_of_control_plane(domain))
     }
 
-    /// The live object after the handover; `None` where nothing is handed over. Where there is a `target`, only fields are
-    /// handed over that it lacks. `body` is the one that is applied.
-    pub(super) fn hand_over(
+    /// The live object after the transfer; `None` where nothing is transferred. Where there is a `target`, only fields are
+    /// transferred that it lacks. `body` is the one that is applied.
+    pub(super) fn transfer_ownership(
         &self,
-        handover: Handover,
+        transfer: TransferFrom,
         live: &Value,
         body: &Value,
         target: Option<&Value>,
         write: &WriteOptions<'_>,
     ) -> Option<Value> {
-        if handover == Handover::None || (handover == Handover::FromPeople && !self.may_have_changed(live)) {
+        if transfer == TransferFrom::Nobody
+            || (transfer == TransferFrom::People && !self.may_have_changed(live))
+        {
             return None;
         }
-        let former = handover == Handover::FromFormerOwners;
+        let former = transfer == TransferFrom::FormerOwners;
         let named = if former { self.control_plane_marks(live, body) } else { FieldSet::default() };
         let mut stay = staying_fields(live, body);
         if target.is_some() {
             // An apply takes the fields in its body by itself.
             stay = stay.union(collect_fields(&write.kind.schema, body));
         }
-        hand_over(
+        transfer_ownership(
             live,
-            &HandoverScope {
-                gives: &|entry| self.gives_fields(handover, entry, live),
+            &TransferScope {
+                gives: &|entry| self.gives_fields(transfer, entry, live),
                 stay: &stay,
                 named: &named,
                 target,
@@ -313,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_over_depends_on_the_handover() {
+    fn what_is_taken_over_depends_on_who_transfers_it() {
         let live = json!({"metadata": {"managedFields": [entry("kubectl-client-side-apply", "", "f:a"),
             entry("kubectl-edit", "", "f:b"), entry("kubectl", "scale", "f:c"), entry("operator", "", "f:d")]}});
         let kind = ResourceKind::find_builtin("v1", "ConfigMap").unwrap();
@@ -324,24 +326,27 @@ mod tests {
             force: true,
             now: "2026-01-01T00:00:00Z",
         };
-        let left = |managers: &FieldManagers, handover: Handover| {
-            let handed = managers.hand_over(handover, &live, &json!({}), None, &write);
-            let object = handed.unwrap_or_else(|| live.clone());
+        let left = |managers: &FieldManagers, transfer: TransferFrom| {
+            let transferred = managers.transfer_ownership(transfer, &live, &json!({}), None, &write);
+            let object = transferred.unwrap_or_else(|| live.clone());
             let names =
                 managed_field_entries(&object).map(|entry| entry["manager"].as_str().unwrap().to_owned());
             names.collect::<std::collections::BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(" ")
         };
         let takes = FieldManagers::new(None, true, Dialects::default());
         let keeps = FieldManagers::new(None, false, Dialects::default());
-        assert_eq!(left(&takes, Handover::None), "kubectl kubectl-client-side-apply kubectl-edit operator");
-        assert_eq!(left(&takes, Handover::FromPeople), "federate kubectl operator");
-        assert_eq!(left(&takes, Handover::FromFormerOwners), "federate kubectl operator");
         assert_eq!(
-            left(&keeps, Handover::FromPeople),
+            left(&takes, TransferFrom::Nobody),
             "kubectl kubectl-client-side-apply kubectl-edit operator"
         );
-        // What `kubectl apply` owned is handed over by every adoption.
-        assert_eq!(left(&keeps, Handover::FromFormerOwners), "federate kubectl kubectl-edit operator");
+        assert_eq!(left(&takes, TransferFrom::People), "federate kubectl operator");
+        assert_eq!(left(&takes, TransferFrom::FormerOwners), "federate kubectl operator");
+        assert_eq!(
+            left(&keeps, TransferFrom::People),
+            "kubectl kubectl-client-side-apply kubectl-edit operator"
+        );
+        // What `kubectl apply` owned is transferred by every adoption.
+        assert_eq!(left(&keeps, TransferFrom::FormerOwners), "federate kubectl kubectl-edit operator");
         assert!(takes.may_have_changed(&live) && !keeps.may_have_changed(&live));
     }
 }

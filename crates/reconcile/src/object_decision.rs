@@ -30,7 +30,7 @@ pub enum WriteRequest {
         /// The body.
         body: Arc<Value>,
         /// What is written first, so that the apply removes fields of other managers.
-        handover: Option<HandoverWrite>,
+        transfer: Option<OwnershipTransfer>,
         /// The object that is deleted first.
         replaces: Option<ReplacedObject>,
     },
@@ -43,9 +43,9 @@ pub enum WriteRequest {
     },
 }
 
-/// A write before an apply that hands fields of other managers over to federate.
+/// A write before an apply that transfers the ownership of fields from other managers to federate.
 #[derive(Clone, Debug)]
-pub struct HandoverWrite {
+pub struct OwnershipTransfer {
     /// The entries of `managedFields`.
     pub entries: Value,
     /// The resource version at which they were read.
@@ -54,12 +54,12 @@ pub struct HandoverWrite {
     pub preview: Value,
 }
 
-impl HandoverWrite {
-    /// The handover that makes the live object `handed`, before an apply that has this result.
-    pub(super) fn new(live: &Value, handed: &Value, result: &Value) -> Self {
+impl OwnershipTransfer {
+    /// The transfer that makes the live object `transferred`, before an apply that has this result.
+    pub(super) fn new(live: &Value, transferred: &Value, result: &Value) -> Self {
         let version = live.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default();
         Self {
-            entries: handed.pointer("/metadata/managedFields").cloned().unwrap_or_else(|| json!([])),
+            entries: transferred.pointer("/metadata/managedFields").cloned().unwrap_or_else(|| json!([])),
             resource_version: version.to_owned(),
             preview: preview_operations(live, result),
         }

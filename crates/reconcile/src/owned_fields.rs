@@ -18,7 +18,11 @@ pub(super) type FieldsV1 = Map<String, Value>;
 
 /// Whether a managed object is as federate applied it last, by what was read alone. Most objects of most runs are;
 /// `false` where an apply must be computed to know it.
-pub(super) fn is_unchanged(input: &DecisionInput<'_>, live: &Value, settings: &DecisionSettings<'_>) -> bool {
+pub(super) fn is_as_applied(
+    input: &DecisionInput<'_>,
+    live: &Value,
+    settings: &DecisionSettings<'_>,
+) -> bool {
     // Reports of all fields, and of resulting objects, need the defaults that a dump may lack.
     if settings.full
         || settings.results
@@ -31,7 +35,11 @@ pub(super) fn is_unchanged(input: &DecisionInput<'_>, live: &Value, settings: &D
     if settings.managers.may_have_changed(live) {
         return false;
     }
-    if !is_applied(live, input.body, Some(input.cached_create.labelled_metadata(input.body, settings))) {
+    if !has_applied_fields(
+        live,
+        input.body,
+        Some(input.cached_create.labelled_metadata(input.body, settings)),
+    ) {
         return false;
     }
     input.keeps_applied || {
@@ -44,7 +52,7 @@ pub(super) fn is_unchanged(input: &DecisionInput<'_>, live: &Value, settings: &D
 /// Whether an apply of `body` would leave `live` unchanged: federate owns the fields of `body` and no others, and
 /// they have the same values. `false` also where that is not known. `metadata` is applied in place of that of `body`:
 /// with the label of the `ApplySet`.
-pub(super) fn is_applied(live: &Value, body: &Value, metadata: Option<&Value>) -> bool {
+pub(super) fn has_applied_fields(live: &Value, body: &Value, metadata: Option<&Value>) -> bool {
     let fields = own_entry(live, body).map(fields_of);
     let fields = fields.as_deref().and_then(Value::as_object);
     let all = fields.zip(live.as_object()).zip(body.as_object());
@@ -182,10 +190,10 @@ mod tests {
     use federate_kubernetes::{ClusterName, Object};
 
     use super::super::cached_create::CachedCreate;
-    use super::super::cluster::DesiredObject;
     use super::super::comparison;
     use super::super::decision::decide_object;
     use super::super::decision_input::NoControlPlane;
+    use super::super::desired_objects::DesiredObject;
     use super::super::listed_object::ListedObject;
     use super::super::{ActionKind, ApplySet, DryRunStrategy, FIELD_MANAGER, FieldManagers};
     use super::*;
@@ -210,11 +218,11 @@ mod tests {
 
     #[test]
     fn an_applied_object_is_unchanged_until_a_value_or_a_field_differs() {
-        assert!(is_applied(&live(), &body(), None));
+        assert!(has_applied_fields(&live(), &body(), None));
         let with = |pointer: &str, value: Value| {
             let mut body = body();
             *body.pointer_mut(pointer).unwrap() = value;
-            is_applied(&live(), &body, None)
+            has_applied_fields(&live(), &body, None)
         };
         assert!(!with("/apiVersion", json!("v1")), "another version may have other fields");
         assert!(!with("/spec/new", json!({"deep": [2]})));
@@ -223,7 +231,7 @@ mod tests {
         assert!(!with("/spec/set", json!(["t"])));
         assert!(!with("/metadata/labels", json!({"x": "1", "y": "2"})), "one that federate does not own yet");
         assert!(
-            !is_applied(&json!({"apiVersion": "v2"}), &body(), None),
+            !has_applied_fields(&json!({"apiVersion": "v2"}), &body(), None),
             "without managedFields nothing is known"
         );
     }
@@ -246,7 +254,7 @@ mod tests {
         let decided = |live: &Value| {
             let input = DecisionInput { live: Some(live), ..input };
             let computed = decide_object(&input, &rules(&key, true)).action.action;
-            (is_unchanged(&input, live, &rules(&key, false)), computed)
+            (is_as_applied(&input, live, &rules(&key, false)), computed)
         };
         let unread = decided(&unread(live));
         assert_eq!(decided(live), unread, "with field sets as text");
@@ -279,7 +287,7 @@ mod tests {
         let text = live.to_string();
         let listed = ListedObject::from_json(text.as_bytes()).ok()?;
         let is_deleting = listed.metadata.deletion_timestamp.is_some();
-        Some(!is_deleting && comparison::is_applied(&listed, desired, settings))
+        Some(!is_deleting && comparison::is_listed_as_applied(&listed, desired, settings))
     }
 
     /// The object as it is read from a list: field sets are text.

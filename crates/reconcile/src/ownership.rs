@@ -15,10 +15,10 @@ pub const FIELD_MANAGER: &str = "federate";
 /// The label that names the `ApplySet` of an object.
 pub const PART_OF_LABEL: &str = "applyset.kubernetes.io/part-of";
 
-/// The field managers of tools whose fields are handed over when an object is adopted, besides those of people: otherwise a
+/// The field managers of tools whose fields are transferred when an object is adopted, besides those of people: otherwise a
 /// field that they own would stay after it is no longer rendered. `kubectl` and `kubectl apply --server-side` share a name, and so do updates
 /// and applies of Helm and Argo CD. Other managers stay co-owners.
-const HANDED_OVER_MANAGERS: [(&str, Option<ManagedFieldsOperation>); 6] = [
+const FORMER_OWNERS: [(&str, Option<ManagedFieldsOperation>); 6] = [
     ("kubectl-client-side-apply", None),
     ("kubectl", Some(ManagedFieldsOperation::Apply)),
     ("helm", None),
@@ -118,9 +118,9 @@ pub fn is_member(live: &Value, set: &str) -> bool {
     if unknown { find_controller(live).is_none() } else { managed_field_entries(live).any(is_own) }
 }
 
-/// Whether an entry is that of a tool whose fields are handed over when an object is adopted.
+/// Whether an entry is that of a tool whose fields are transferred when an object is adopted.
 pub(super) fn is_of_another_tool(entry: &ManagerEntry) -> bool {
-    HANDED_OVER_MANAGERS.iter().any(|(manager, operation)| {
+    FORMER_OWNERS.iter().any(|(manager, operation)| {
         entry.manager == *manager && operation.is_none_or(|operation| operation == entry.operation)
     })
 }

@@ -60,7 +60,7 @@ pub(super) fn decide_replacement(
     let kind = object.kind.as_str();
     let created: Result<Value, ApiError> = match apply_object(None, body, &settings.write_options(known)) {
         // The API server says whether it can be created.
-        Err(_) if settings.dry_run.asks_server() => Ok(body.clone()),
+        Err(_) if settings.dry_run.reaches_servers() => Ok(body.clone()),
         created => created,
     };
     // An object that cannot be created either is invalid.

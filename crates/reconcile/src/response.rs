@@ -62,7 +62,7 @@ impl ObjectDecision {
         match decide_replacement(&self.action.object, kind, live, body, settings) {
             ReplacementDecision::Done { old, created, effect } => {
                 self.request =
-                    Some(WriteRequest::Apply { body: body.clone(), handover: None, replaces: Some(old) });
+                    Some(WriteRequest::Apply { body: body.clone(), transfer: None, replaces: Some(old) });
                 self.action.diffs = diff_fields(live, &created, settings);
                 self.action.restarts_pods = restarts_pods(live, &created, settings.rolling);
                 self.action.result = settings.readable_result(created);

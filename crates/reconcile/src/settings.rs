@@ -56,8 +56,8 @@ pub enum DryRunStrategy {
 }
 
 impl DryRunStrategy {
-    /// Whether API servers are asked with dry runs.
-    pub fn asks_server(self) -> bool {
+    /// Whether API servers are reached: each write is asked for with a dry run before it is made.
+    pub fn reaches_servers(self) -> bool {
         self != Self::Client
     }
 

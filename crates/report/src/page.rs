@@ -71,7 +71,7 @@ impl PageHost {
 /// # Errors
 ///
 /// If the content cannot be serialized, which does not happen for documents of federate.
-pub fn write_page(content: &impl PageContent, host: PageHost) -> io::Result<String> {
+pub fn format_page(content: &impl PageContent, host: PageHost) -> io::Result<String> {
     let frame = content.frame();
     let script = frame.view.join_modules();
     let policy = format!(

@@ -86,7 +86,7 @@ impl Session {
         templates.sort_by(|a, b| a.object.id.cmp(&b.object.id));
         let claimed = repo.claimed.clone();
         let repo = Repo { config: repo.config.clone(), claimed, templates, ..Repo::default() };
-        Engine::new(self.dialects(), &repo, self.clusters(), self.settings()).plan_without_findings()
+        Engine::new(self.dialects(), &repo, self.clusters(), self.settings()).compute_placements()
     }
 
     /// What places an object in a plan.

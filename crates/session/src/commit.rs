@@ -257,7 +257,7 @@ impl CommitRequest<'_> {
         let manifests = session
             .render()
             .with_retained(|object, cluster| bases.read_previous_manifest(repository, object, cluster));
-        let plan = previous::write_plan(session.plan());
+        let plan = previous::serialize_plan(session.plan());
         let trailers = provenance.format_trailers(&plan);
         let tree = OutputTree::new(plan, manifests)?;
         let built = bases.write_trees(repository, self.layout, &tree, session.plan(), source.as_ref())?;

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use federate_kubernetes::sops::is_encrypted;
 use federate_kubernetes::{Finding, Object, ObjectRef};
-use federate_reconcile::cluster::DesiredObject;
+use federate_reconcile::DesiredObject;
 use federate_reconcile::{Action, ClusterReport};
 use federate_repo::build::Decryptor;
 

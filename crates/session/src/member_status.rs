@@ -12,7 +12,7 @@ use federate_kubernetes::{ClusterName, Object, ObjectRef};
 use federate_live::snapshot::{MemberSnapshot, SnapshotOptions, read_inventory, read_members, read_status};
 use federate_live::{Access, DesiredState, Error};
 use federate_reconcile::ApplySet;
-use federate_reconcile::cluster::{DesiredObject, parse_desired};
+use federate_reconcile::{DesiredObject, parse_desired};
 use federate_repo::{Claims, Role};
 
 use crate::Session;

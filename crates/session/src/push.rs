@@ -234,7 +234,7 @@ impl PushRequest<'_> {
         });
         match failed.into_inner() {
             Some(error) => Err(error.into()),
-            None => Ok(OutputTree::new(previous::write_plan(session.plan()), manifests)?),
+            None => Ok(OutputTree::new(previous::serialize_plan(session.plan()), manifests)?),
         }
     }
 

@@ -9,13 +9,11 @@ use federate_apiserver_model::{Conversion, ResourceKind, convert_object};
 use federate_engine::change::{DigestKey, is_hidden, reveal_values};
 use federate_engine::{Engine, Rendering, UnsentObject};
 use federate_kubernetes::{Cluster, ClusterName, LiveObjects, Object, ObjectRef, kinds};
-use federate_reconcile::cluster::{
-    ClusterDecisions, DecisionContext, DesiredObject, PruneOptions, parse_desired,
-};
+use federate_reconcile::cluster::{ClusterDecisions, DecisionContext, PruneOptions};
 use federate_reconcile::drift::DriftRules;
 use federate_reconcile::{
-    Action, Actions, AdoptionMode, ApplySet, ClusterReport, DecisionSettings, DryRunStrategy, FieldManagers,
-    PlacedObjects, RepoRef,
+    Action, Actions, AdoptionMode, ApplySet, ClusterReport, DecisionSettings, DesiredObjects, DryRunStrategy,
+    FieldManagers, PlacedObjects, RepoRef, parse_desired,
 };
 use federate_repo::config::DriftIgnoreRule;
 
@@ -148,7 +146,7 @@ pub struct Reconciler<'r> {
     session: &'r Session,
     options: &'r ReconcileOptions<'r>,
     engine: Engine<'r>,
-    desired: Vec<DesiredObject>,
+    desired: DesiredObjects,
     /// What counts in place of the session's rendering: nothing, for deleting everything, or less of it.
     instead: Option<Rendering>,
     now: String,
@@ -166,9 +164,8 @@ impl<'r> Reconciler<'r> {
     pub fn new(session: &'r Session, options: &'r ReconcileOptions<'r>) -> Self {
         let now = session.now().map_or_else(|| PREDICTED_CREATION_TIME.to_owned(), |now| now.to_string());
         let instead = matches!(options.purpose, Purpose::Remove).then(Rendering::default);
-        let manifests = &instead.as_ref().unwrap_or_else(|| session.render()).manifests;
-        let desired =
-            session.decrypted_objects().reveal_desired(parse_desired(manifests, options.only_objects));
+        let rendering = instead.as_ref().unwrap_or_else(|| session.render());
+        let desired = read_desired(session, options, rendering);
         Self {
             session,
             options,
@@ -230,8 +227,7 @@ impl<'r> Reconciler<'r> {
             status: "Awaiting",
             failed: false,
         }));
-        let desired = parse_desired(&less.manifests, self.options.only_objects);
-        let desired = self.session.decrypted_objects().reveal_desired(desired);
+        let desired = read_desired(self.session, self.options, &less);
         Self { desired, instead: Some(less), ..self }
     }
 
@@ -303,9 +299,7 @@ impl<'r> Reconciler<'r> {
         }
         let mut revealed = live.clone();
         for (cluster, object) in hidden {
-            let desired = self.desired.iter().find(|desired| {
-                desired.object == object.id && desired.clusters.binary_search(cluster).is_ok()
-            });
+            let desired = self.desired.find(cluster, &object.id);
             if let (Some(desired), Some(live)) = (desired, revealed.get_mut(cluster, &object.id)) {
                 reveal_values(&mut live.body, &desired.body, self.options.key);
             }
@@ -318,7 +312,7 @@ impl<'r> Reconciler<'r> {
     fn in_rendered_versions<'l>(&self, live: &'l LiveObjects) -> Cow<'l, LiveObjects> {
         let mut converted: Vec<(ClusterName, ObjectRef, Value)> = Vec::new();
         let mut by_webhook: Option<BTreeSet<(String, String)>> = None;
-        for desired in &self.desired {
+        for desired in self.desired.objects() {
             let id = &desired.object;
             for cluster in desired.clusters.iter() {
                 let there = live.get(cluster, id.group(), &id.kind, id.namespace.as_deref(), &id.name);
@@ -456,10 +450,16 @@ impl<'r> Reconciler<'r> {
     fn crd_bodies(&self) -> impl Iterator<Item = &Value> {
         let live = self.session.observed();
         let running = self.session.clusters().iter().flat_map(|cluster| live.cluster_objects(&cluster.name));
-        let rendered = self.desired.iter().map(|desired| &*desired.body);
+        let rendered = self.desired.objects().iter().map(|desired| &*desired.body);
         let bodies = running.map(|object| &object.body).chain(rendered);
         bodies.filter(|body| body["kind"] == "CustomResourceDefinition")
     }
+}
+
+/// The objects of a rendering as they are applied.
+fn read_desired(session: &Session, options: &ReconcileOptions<'_>, rendering: &Rendering) -> DesiredObjects {
+    let objects = parse_desired(&rendering.manifests, options.only_objects);
+    DesiredObjects::new(session.decrypted_objects().reveal_desired(objects), rendering)
 }
 
 /// The clusters of these names; all where there are none.

@@ -292,12 +292,8 @@ fn read_build_clusters(
     let settings = EngineSettings {
         strict_inventory: options.strict_inventory,
         now: options.now,
-        previous: PreviousPlan::default(),
-        live: LiveObjects::default(),
-        hosts: HostAddresses::default(),
-        lists: SharedLists::default(),
-        values: false,
         allowance: options.allowance,
+        ..EngineSettings::default()
     };
     let (mut clusters, _) = federate_engine::read_inventory(options.dialects, &repo, &settings);
     set_versions(&mut clusters, options.snapshot.as_deref());
@@ -361,12 +357,10 @@ impl Session {
         let settings = EngineSettings {
             strict_inventory,
             now,
-            previous: PreviousPlan::default(),
             live: observed,
             hosts,
-            lists: SharedLists::default(),
-            values: false,
             allowance,
+            ..EngineSettings::default()
         };
         let (mut clusters, inventory_findings) =
             federate_engine::read_inventory(dialects, &loaded.repo, &settings);
@@ -479,8 +473,8 @@ impl Session {
 
     /// Keeps the values of manifests when it renders, so that applying them need not read their text. Call it before anything
     /// is rendered.
-    pub fn keep_values(&mut self) {
-        self.settings.values = true;
+    pub fn keep_manifest_values(&mut self) {
+        self.settings.keep_manifest_values = true;
     }
 
     /// Replaces the previous plan.
@@ -754,10 +748,7 @@ impl Session {
 
     /// Plans with an engine over this repo. Decisions that a change of files leaves as they are, are not taken again.
     fn plan_by_engine(&self, engine: &Engine<'_>) -> PlanResult {
-        match self.lock_decisions().as_mut() {
-            Some(cache) => engine.plan_again(cache),
-            None => engine.compute_plan(),
-        }
+        engine.compute_plan_with(self.lock_decisions().as_mut())
     }
 
     fn lock_decisions(&self) -> MutexGuard<'_, Option<DecisionCache>> {

@@ -91,8 +91,8 @@ impl Reconciliation<'_> {
             self.apply_limit(),
             self.destination(),
         )?;
-        let stays =
-            kept.is_some_and(|kept| previous::write_plan(&kept) == previous::write_plan(session.plan()));
+        let stays = kept
+            .is_some_and(|kept| previous::serialize_plan(&kept) == previous::serialize_plan(session.plan()));
         if !stays {
             loop_state.put_session(checkout, session);
             return Ok(true);

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use federate_report::page::{PageHost, write_page};
+use federate_report::page::{PageHost, format_page};
 use federate_sync_api::NamespacedName;
 use federate_sync_api::managed_scope::ManagedScope;
 use federate_sync_api::record::SyncRecord;
@@ -145,7 +145,7 @@ impl StatusPage {
     /// All of it as a page.
     pub(crate) fn to_html(&self) -> std::io::Result<String> {
         let syncs = self.with_syncs(|syncs| syncs.values().cloned().collect());
-        write_page(&SyncPage::new(syncs, Timestamp::now()), PageHost::Polled { seconds: POLL_SECONDS })
+        format_page(&SyncPage::new(syncs, Timestamp::now()), PageHost::Polled { seconds: POLL_SECONDS })
     }
 }
 

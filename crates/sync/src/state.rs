@@ -202,7 +202,7 @@ impl<'s> SyncState<'s> {
 
     /// Stores an accepted plan: the previous plan of the next round.
     pub fn write_plan(&mut self, plan: &Plan) -> Result<(), Error> {
-        self.backend.write_plan(&previous::write_plan(plan))
+        self.backend.write_plan(&previous::serialize_plan(plan))
     }
 
     /// The last status of members.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::variation::PlanVariation;
 use super::{Baseline, Scenario, ScenarioInput};
 use federate_dialect::{Placement, RowKey};
-use federate_engine::{Engine, WrittenManifests, write_variants};
+use federate_engine::{Engine, ObjectManifests, serialize_variants};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// The state after a scenario, with the placements that the control planes decide there.
@@ -57,8 +57,8 @@ impl DecidedState<'_> {
     }
 
     /// What each cluster receives of an object, with its values.
-    pub fn render_object(&self, object: &ObjectRef) -> WrittenManifests {
-        let Some(row) = self.find_placement(object) else { return WrittenManifests::default() };
-        write_variants(object, self.engine.render_placement(&row), self.engine.lists(), true)
+    pub fn render_object(&self, object: &ObjectRef) -> ObjectManifests {
+        let Some(row) = self.find_placement(object) else { return ObjectManifests::default() };
+        serialize_variants(object, self.engine.render_placement(&row), self.engine.lists(), true)
     }
 }

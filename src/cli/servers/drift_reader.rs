@@ -119,13 +119,13 @@ impl DriftSource {
         }
         let name = self.args.repo.display().to_string();
         let host = PageHost::Server { state, has_drift: true };
-        page::write_drift(&name, &drift.drifted, &drift.regions, host)
+        page::format_drift_page(&name, &drift.drifted, &drift.regions, host)
     }
 
     fn read_drift(&self, key: &DigestKey) -> Result<Drift, CommandError> {
         let args = &*self.args;
         let mut session = args.open_session(None, None)?;
-        session.keep_values();
+        session.keep_manifest_values();
         let repo = args.repo_ref();
         let apply_set = self.apply_set.choose_applyset(repo.as_ref(), &args.selected_paths());
         let servers = ServerAccess {

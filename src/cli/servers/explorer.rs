@@ -327,7 +327,7 @@ impl AnswerSource<'_> {
             Question::Plan if form == AnswerForm::Page => self.write_plan_page(),
             Question::Plan => {
                 let mut text = Vec::new();
-                previous::write_json(&self.args.narrow_plan(session.plan()), &mut text)?;
+                previous::write_plan_json(&self.args.narrow_plan(session.plan()), &mut text)?;
                 String::from_utf8(text).map_err(|error| CommandError::Failed(error.to_string()))
             }
             Question::Clusters => {
@@ -361,7 +361,7 @@ impl AnswerSource<'_> {
         let rows = findings::build_rows(self.session.repo(), &self.session.check_repo());
         let plan = self.session.plan_with_replicas();
         let name = self.args.repo.display().to_string();
-        page::write_plan(&name, self.session, &self.args.narrow_plan(&plan), &rows, self.host)
+        page::format_plan_page(&name, self.session, &self.args.narrow_plan(&plan), &rows, self.host)
     }
 
     fn compare_revisions(&self, asked: &DiffQuestion, form: AnswerForm) -> Result<String, CommandError> {
@@ -380,7 +380,7 @@ impl AnswerSource<'_> {
         }
         let plans = [&sides.from, &sides.to]
             .map(|session| self.args.narrow_plan(&session.plan_with_replicas()).into_owned());
-        page::write_diff(&report, &comparison, &plans, self.host)
+        page::format_diff_page(&report, &comparison, &plans, self.host)
     }
 
     fn run_scenario(&mut self, asked: &ScenarioQuestion, form: AnswerForm) -> Result<String, CommandError> {
@@ -413,7 +413,7 @@ impl AnswerSource<'_> {
             return write_json(&page::describe_effect(words, outcome));
         }
         let start = self.start.get_or_insert_with(|| ScenarioStart::from_session(self.session));
-        page::write_scenario(start, outcome, words, self.host)
+        page::format_scenario_page(start, outcome, words, self.host)
     }
 
     /// Refuses to go on with errors, as commands do without `--keep-going`.

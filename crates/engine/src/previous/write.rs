@@ -26,9 +26,9 @@ pub(super) fn plan_header() -> String {
     format!("apiVersion: {API_VERSION}\nkind: Plan\n")
 }
 
-/// Writes a plan for storage: sorted, with one value per line, so that merges stay local. Long cluster lists that
+/// A plan as YAML, for storage: sorted, with one value per line, so that merges stay local. Long cluster lists that
 /// several rows share are written once.
-pub fn write_plan(plan: &Plan) -> String {
+pub fn serialize_plan(plan: &Plan) -> String {
     let mut text = String::new();
     let names = ListNames::new(&plan.placements);
     let Ok(()) = write_chunks(plan, &names, |chunk| -> Result<(), std::convert::Infallible> {
@@ -39,12 +39,12 @@ pub fn write_plan(plan: &Plan) -> String {
 }
 
 /// Writes a plan with the full cluster list in every row, for readers that do not resolve named lists.
-pub fn write_in_full(plan: &Plan, out: &mut dyn io::Write) -> io::Result<()> {
+pub fn write_plan_in_full(plan: &Plan, out: &mut dyn io::Write) -> io::Result<()> {
     write_chunks(plan, &ListNames::default(), |chunk| out.write_all(chunk.as_bytes()))
 }
 
 /// Writes a plan as indented JSON.
-pub fn write_json(plan: &Plan, out: &mut dyn io::Write) -> io::Result<()> {
+pub fn write_plan_json(plan: &Plan, out: &mut dyn io::Write) -> io::Result<()> {
     // Each quote and comma is a write.
     let mut buffer = io::BufWriter::new(out);
     serde_json::to_writer_pretty(&mut buffer, plan).map_err(io::Error::from)?;

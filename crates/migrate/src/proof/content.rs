@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use federate_dialect::{ClusterNames, Dialects, HUB};
 use federate_engine::replicas::{is_workload, replicas_field};
-use federate_engine::{Manifest, Rendering, UnsentObject, WrittenManifests};
+use federate_engine::{Manifest, ObjectManifests, Rendering, UnsentObject};
 use federate_kubernetes::object::field_text;
 use federate_kubernetes::{ObjectRef, work};
 
@@ -25,7 +25,7 @@ pub(crate) struct RenderedObject<'r> {
 
 impl<'r> RenderedObject<'r> {
     /// All manifests of one object.
-    pub(crate) fn new(written: &'r WrittenManifests) -> Self {
+    pub(crate) fn new(written: &'r ObjectManifests) -> Self {
         Self { manifests: &written.manifests, not_sent: &written.not_sent }
     }
 

@@ -179,7 +179,7 @@ impl BranchContents {
                 (false, _) => None,
                 (true, HUB) => Some(tree.for_cluster(HUB, tree.placements().to_owned())),
                 (true, cluster) => {
-                    Some(tree.for_cluster(cluster, previous::write_plan(&select_cluster(plan, cluster))))
+                    Some(tree.for_cluster(cluster, previous::serialize_plan(&select_cluster(plan, cluster))))
                 }
             };
             let part = part.as_ref().unwrap_or(tree);

@@ -1,10 +1,8 @@
 //! Reconciles member clusters through their API servers: one desired state per cluster, and the outcomes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use serde_json::Value;
-
-use federate_kubernetes::{ClusterName, ObjectRef};
+use federate_kubernetes::ClusterName;
 use federate_live::{Access, ApplyOptions, ClusterHealth, DesiredState, EarlyReads, Error, ServerOptions};
 use federate_reconcile::{Actions, ApplySet, DryRunStrategy, ObjectDecision, RepoRef};
 
@@ -60,7 +58,7 @@ impl Reconciler<'_> {
             only_objects: self.options.only_objects.is_some(),
             ends: matches!(self.options.purpose, Purpose::Remove),
         };
-        let mut all = Reconciled { predicted: !options.dry_run.asks_server(), ..Reconciled::default() };
+        let mut all = Reconciled { predicted: !options.dry_run.reaches_servers(), ..Reconciled::default() };
         let mut unread = BTreeSet::new();
         for outcome in federate_live::apply_desired_states(access, &desired_states, &context, &apply_options)?
         {
@@ -130,17 +128,11 @@ impl Reconciler<'_> {
     }
 
     fn desired_states(&self) -> Vec<DesiredState<'_>> {
-        let mut objects: BTreeMap<&str, Vec<(&ObjectRef, &Value)>> = BTreeMap::new();
-        for one in &self.desired {
-            for cluster in one.clusters.iter() {
-                objects.entry(cluster).or_default().push((&one.object, &*one.body));
-            }
-        }
-        self.selected_clusters()
-            .map(|cluster| DesiredState {
-                cluster: cluster.name.clone(),
-                objects: objects.get(cluster.name.as_ref()).cloned().unwrap_or_default(),
-            })
-            .collect()
+        let states = self.selected_clusters().map(|cluster| {
+            let rendered = self.desired.rendered_for(&cluster.name);
+            let objects = rendered.map(|desired| (&desired.object, &*desired.body)).collect();
+            DesiredState { cluster: cluster.name.clone(), objects }
+        });
+        states.collect()
     }
 }

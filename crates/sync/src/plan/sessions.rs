@@ -327,7 +327,7 @@ fn changed_files(
 
 /// The digest of all that a session renders.
 pub(crate) fn digest_rendering(session: &Session) -> String {
-    let plan = previous::write_plan(session.plan());
+    let plan = previous::serialize_plan(session.plan());
     let manifests = session.render().manifests.iter();
     let texts = manifests.flat_map(|manifest| {
         let clusters = manifest.clusters.iter().map(|cluster| cluster.as_bytes());

@@ -92,7 +92,7 @@ impl Session {
 impl Surveyed {
     /// The plan of a session as clusters are to store it, after the newest that they store.
     pub fn next_plan(&self, session: &Session) -> StoredPlan {
-        StoredPlan::followed_by(self.newest.as_ref(), previous::write_plan(session.plan()).into_bytes())
+        StoredPlan::followed_by(self.newest.as_ref(), previous::serialize_plan(session.plan()).into_bytes())
     }
 
     /// The newest plan that a cluster stores; or why no plan of several can be read, so that deciding without one

@@ -1,4 +1,4 @@
-//! Hands fields over from one field manager to another, before an apply.
+//! Transfers the ownership of fields from one field manager to another, before an apply.
 //!
 //! Facts: an apply removes only fields that its own manager applied before and that no other manager owns. A client
 //! that is to remove a field of another manager therefore writes `metadata.managedFields` first, as Flux does and as
@@ -12,23 +12,27 @@ use super::fields::{FieldSet, PathElement};
 use super::managed_fields::{ManagedFields, ManagedFieldsOperation, ManagerEntry, OwnedFields};
 use super::typed::compare_objects;
 
-/// Which fields are handed over.
+/// Which fields are transferred.
 #[derive(Clone, Copy)]
-pub struct HandoverScope<'s> {
+pub struct TransferScope<'s> {
     /// The managers that give fields.
     pub gives: &'s dyn Fn(&ManagerEntry) -> bool,
     /// Fields that stay with their managers.
     pub stay: &'s FieldSet,
-    /// Fields that are handed over whoever owns them.
+    /// Fields that are transferred whoever owns them.
     pub named: &'s FieldSet,
-    /// Only fields are handed over that this object lacks or has with another value, as after a default has taken their place;
+    /// Only fields are transferred that this object lacks or has with another value, as after a default has taken their place;
     /// all fields where `None`.
     pub target: Option<&'s Value>,
 }
 
-/// The live object after fields of other managers were handed over to `write.manager`, which then owns them as if it had
-/// applied them; `None` where there is nothing to hand over.
-pub fn hand_over(live: &Value, scope: &HandoverScope<'_>, write: &WriteOptions<'_>) -> Option<Value> {
+/// The live object after fields of other managers were transferred to `write.manager`, which then owns them as if it had
+/// applied them; `None` where there is nothing to transfer.
+pub fn transfer_ownership(
+    live: &Value,
+    scope: &TransferScope<'_>,
+    write: &WriteOptions<'_>,
+) -> Option<Value> {
     let mut managed = ManagedFields::from_object(live)?;
     let differs = scope.target.map(|target| {
         let found =
@@ -94,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edited_port_is_put_back_after_it_was_handed_over() {
+    fn an_edited_port_is_put_back_after_its_owner_changed() {
         let kind = ResourceKind::find_builtin("v1", "Service").unwrap();
         let body = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a", "namespace": "n"},
             "spec": {"selector": {"app": "a"}, "ports": [{"name": "http", "port": 80}]}});
@@ -109,22 +113,22 @@ mod tests {
 
         let gives = |entry: &ManagerEntry| entry.manager == "kubectl-edit";
         let none = FieldSet::default();
-        let scope = HandoverScope { gives: &gives, stay: &none, named: &none, target: None };
-        let handed = hand_over(&edited, &scope, &write(kind, "us")).unwrap();
-        let back = apply_object(Some(&handed), &body, &write(kind, "us")).unwrap();
+        let scope = TransferScope { gives: &gives, stay: &none, named: &none, target: None };
+        let transferred = transfer_ownership(&edited, &scope, &write(kind, "us")).unwrap();
+        let back = apply_object(Some(&transferred), &body, &write(kind, "us")).unwrap();
         assert_eq!(back["spec"]["ports"], live["spec"]["ports"]);
         assert_eq!(back["spec"]["selector"], json!({"app": "a"}));
 
-        // Only what the target lacks is handed over.
+        // Only what the target lacks is transferred.
         let mut target = edited.clone();
         target["spec"]["ports"] = live["spec"]["ports"].clone();
-        let scope = HandoverScope { target: Some(&target), ..scope };
-        let handed = hand_over(&edited, &scope, &write(kind, "us")).unwrap();
-        let entries = handed["metadata"]["managedFields"].as_array().unwrap();
+        let scope = TransferScope { target: Some(&target), ..scope };
+        let transferred = transfer_ownership(&edited, &scope, &write(kind, "us")).unwrap();
+        let entries = transferred["metadata"]["managedFields"].as_array().unwrap();
         let theirs = entries.iter().find(|entry| entry["manager"] == "kubectl-edit").unwrap();
         assert_eq!(theirs["fieldsV1"], json!({"f:spec": {"f:selector": {}}}));
-        let same = HandoverScope { target: Some(&edited), ..scope };
-        assert_eq!(hand_over(&edited, &same, &write(kind, "us")), None);
+        let same = TransferScope { target: Some(&edited), ..scope };
+        assert_eq!(transfer_ownership(&edited, &same, &write(kind, "us")), None);
     }
 
     #[test]
@@ -137,15 +141,15 @@ mod tests {
             field_set(std::iter::once(["metadata", "labels", key].map(PathElement::field).to_vec()))
         };
         let (stay, named) = (labels("x"), labels("y"));
-        let scope = HandoverScope { gives: &|_| false, stay: &stay, named: &named, target: None };
-        let handed = hand_over(&live, &scope, &write(kind, "us")).unwrap();
+        let scope = TransferScope { gives: &|_| false, stay: &stay, named: &named, target: None };
+        let transferred = transfer_ownership(&live, &scope, &write(kind, "us")).unwrap();
         let own = |object: &Value, manager: &str| {
             let entries = object["metadata"]["managedFields"].as_array().unwrap().iter();
             entries.filter(|e| e["manager"] == manager).map(|e| e["fieldsV1"].clone()).next()
         };
-        assert_eq!(own(&handed, "us"), Some(json!({"f:metadata": {"f:labels": {"f:y": {}}}})));
-        let all = HandoverScope { gives: &|_| true, ..scope };
-        let handed = hand_over(&live, &all, &write(kind, "us")).unwrap();
-        assert_eq!(own(&handed, "them"), Some(json!({"f:metadata": {"f:labels": {"f:x": {}}}})));
+        assert_eq!(own(&transferred, "us"), Some(json!({"f:metadata": {"f:labels": {"f:y": {}}}})));
+        let all = TransferScope { gives: &|_| true, ..scope };
+        let transferred = transfer_ownership(&live, &all, &write(kind, "us")).unwrap();
+        assert_eq!(own(&transferred, "them"), Some(json!({"f:metadata": {"f:labels": {"f:x": {}}}})));
     }
 }
