@@ -13,7 +13,7 @@ use regex::Regex;
 const DIALECTS: [&str; 5] = ["karmada", "kubeadmiral", "kubefed", "kubefleet", "ocm"];
 
 /// The names that stand for several types, and why.
-const SHARED_NAMES: [(&str, &str); 14] = [
+const SHARED_NAMES: [(&str, &str); 12] = [
     ("Error", "the error of a module, which names it with the module"),
     ("ClusterSelector", "fields of the APIs of KubeFleet and Open Cluster Management have this type there"),
     ("PlacementSpec", "the APIs of KubeFed and Open Cluster Management call it so"),
@@ -25,8 +25,6 @@ const SHARED_NAMES: [(&str, &str); 14] = [
     ("Destination", "what a session renders for, and where Open Cluster Management puts a work"),
     ("EarlyReads", "the stand-in of a build without `live`"),
     ("Surveyed", "the stand-in of a build without `live`"),
-    ("RunRecorder", "the stand-in of a build without `live`"),
-    ("RunRecording", "the stand-in of a build without `live`"),
     ("ServerCommand", "the stand-in of a build without `live`"),
 ];
 

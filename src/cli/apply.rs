@@ -163,7 +163,7 @@ impl ApplyCommand {
             return print_value(&done.actions, self.output).map(|()| exit);
         }
         let table = report::format_table(&done.actions, self.args.text_style());
-        done.print_result(&table)?;
+        print_text(&table)?;
         Ok(exit)
     }
 

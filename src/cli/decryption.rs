@@ -38,11 +38,6 @@ fn parse_program(text: &str) -> Result<SopsProgram, &'static str> {
 }
 
 impl DecryptionArgs {
-    /// Whether something is decrypted.
-    pub(super) fn is_given(&self) -> bool {
-        self.decrypt.is_some()
-    }
-
     /// What decrypts; `None` if nothing is to be decrypted.
     pub(super) fn open_decryptor(&self) -> Result<Option<Arc<dyn Decryptor>>, CommandError> {
         let Some(program) = &self.decrypt else { return Ok(None) };

@@ -8,7 +8,7 @@ use super::access::AccessArgs;
 use super::filter::FilterArgs;
 use super::members::{ApplySetArgs, LiveSource, MemberRun, MemberRunResult, PruneArgs, ServerAccess};
 use super::settings::{OutputFormat, RepoArgs};
-use super::{CommandError, Exit, page, print_value};
+use super::{CommandError, Exit, page, print_text, print_value};
 use federate_reconcile::{Action, ActionKind, DryRunStrategy};
 use federate_report::drift as report;
 use federate_report::page::PageHost;
@@ -125,7 +125,7 @@ impl DriftCommand {
             Exit::Clean if self.has_remaining(&done.actions.actions) => Exit::Findings,
             exit => exit,
         };
-        self.print_result(done)?;
+        self.print_result(&done)?;
         Ok(exit)
     }
 
@@ -160,7 +160,7 @@ impl DriftCommand {
                     .any(|action| matches!(action.action, ActionKind::Skip | ActionKind::Conflict)))
     }
 
-    fn print_result(&self, done: MemberRunResult) -> Result<(), CommandError> {
+    fn print_result(&self, done: &MemberRunResult) -> Result<(), CommandError> {
         let drifted = &done.actions;
         let text = match self.output {
             Output::Table => report::format_table(drifted, self.args.text_style()),
@@ -173,6 +173,6 @@ impl DriftCommand {
             Output::Json => return print_value(drifted, OutputFormat::Json),
             Output::Yaml => return print_value(drifted, OutputFormat::Yaml),
         };
-        done.print_result(&text)
+        print_text(&text)
     }
 }

@@ -12,16 +12,15 @@ use super::access::AccessArgs;
 use super::decryption::DecryptionArgs;
 use super::diff::digest_key;
 use super::progress as progress_line;
-use super::servers::{EarlyReads, RunRecorder, RunRecording, Surveyed};
+use super::servers::{EarlyReads, Surveyed};
 use super::settings::RepoArgs;
-use super::{CommandError, Exit, print_notice, print_text};
+use super::{CommandError, Exit, print_notice};
 use federate_engine::deletions::PruneLimit;
 use federate_kubernetes::ClusterName;
 use federate_reconcile::cluster::PruneOptions;
 use federate_reconcile::{ActionKind, Actions, ApplySet, DryRunStrategy, RepoRef};
 use federate_report::actions as report;
 use federate_session::{Destination, Purpose, ReconcileOptions, Reconciler, Session};
-use federate_source::TracedTree;
 
 /// Arguments about the `ApplySet` that tracks managed objects.
 #[derive(Debug, Args)]
@@ -130,24 +129,6 @@ pub(super) struct ServerAccess<'s> {
     pub(super) quiet: bool,
 }
 
-/// Whether an earlier run read the same.
-pub(super) enum EarlierRun {
-    /// It did, had nothing to do, and printed this.
-    Same {
-        /// On standard output.
-        stdout: String,
-        /// On standard error.
-        stderr: String,
-    },
-    /// It did not, or there is no record of it.
-    Other {
-        /// What has begun to be read.
-        early: Option<EarlyReads>,
-        /// Records this run.
-        recorder: Option<RunRecorder>,
-    },
-}
-
 /// The result of a run.
 pub(super) struct MemberRunResult {
     /// The actions, and the clusters they are for.
@@ -156,8 +137,6 @@ pub(super) struct MemberRunResult {
     pub(super) regions: BTreeMap<ClusterName, String>,
     /// Whether anything failed; the errors are already reported.
     pub(super) failed: bool,
-    /// Records the run, if it had nothing to do.
-    recording: Option<RunRecording>,
 }
 
 impl MemberRunResult {
@@ -165,33 +144,14 @@ impl MemberRunResult {
     pub(super) fn exit_code(&self) -> Exit {
         if self.failed { Exit::Error } else { Exit::Clean }
     }
-
-    /// Prints the result, and records the run if it had nothing to do.
-    pub(super) fn print_result(self, result: &str) -> Result<(), CommandError> {
-        print_text(result)?;
-        if let Some(recording) = self.recording {
-            recording.store_record(result);
-        }
-        Ok(())
-    }
 }
 
 impl MemberRun<'_> {
     /// Decides the actions for every cluster, and performs them where API servers are used. The run ends before where
-    /// errors in the repo stop it, and where an earlier one has shown that there is nothing to do; both are reported.
+    /// errors in the repo stop it, which are reported.
     pub(super) fn run(&self) -> Result<ControlFlow<Exit, MemberRunResult>, CommandError> {
-        let opened = self.args.open_repo()?;
         let repo = self.args.repo_ref();
-        let (early, recorder) = match self.find_earlier_run(opened.source(), repo.as_ref()) {
-            EarlierRun::Same { stdout, stderr } => {
-                print_notice(&stderr);
-                return print_text(&stdout).map(|()| ControlFlow::Break(Exit::Clean));
-            }
-            EarlierRun::Other { early, recorder } => (early, recorder),
-        };
-        let traced = TracedTree::new(opened.source());
-        let previous = self.args.read_previous(None)?;
-        let mut session = ManuallyDrop::new(self.args.open_session_over(&traced, None, previous)?);
+        let mut session = self.args.open_leaked_session()?;
         session.keep_manifest_values();
         if let Some(decryptor) = self.decryption.map(DecryptionArgs::open_decryptor).transpose()?.flatten() {
             session.decrypt_with(decryptor);
@@ -207,16 +167,16 @@ impl MemberRun<'_> {
             }
         };
         // The API servers list while this plans.
-        let early = early.or_else(|| match &self.source {
+        let early = match &self.source {
             LiveSource::Dump => None,
             LiveSource::Servers(servers) => self.read_early(servers, &session, &apply_set),
-        });
+        };
         self.show_phase("planning");
         let writes = !matches!(self.purpose, Purpose::Drift { correct: false, .. });
         let destination = if writes { Destination::Clusters } else { Destination::Files };
         let findings = session.findings_for(destination);
-        let stderr = self.args.cluster_notices(&session)? + &self.args.report_text(&session, &findings);
-        print_notice(&stderr);
+        self.args.say_cluster_notices(&session)?;
+        self.args.report_findings(&session, &findings);
         let incomplete = federate_engine::any_error(&findings);
         if incomplete && !self.args.keep_going {
             print_notice(stop_message(self.purpose));
@@ -239,12 +199,9 @@ impl MemberRun<'_> {
         print_lines("error", &errors);
         print_lines("warning", &report::format_notes(&actions));
         let failed = incomplete || !errors.is_empty() || (dry_run && self.has_conflicts(&actions));
-        let recorder = recorder.filter(|_| !failed);
-        let recording = recorder
-            .and_then(|it| it.prepare_recording(&session, traced.to_trace(), &apply_set, &actions, stderr));
         let regions =
             session.clusters().iter().map(|cluster| (cluster.name.clone(), cluster.region.clone())).collect();
-        Ok(ControlFlow::Continue(MemberRunResult { actions, regions, failed, recording }))
+        Ok(ControlFlow::Continue(MemberRunResult { actions, regions, failed }))
     }
 
     /// The actions, and whether no writes were made.

@@ -3,17 +3,15 @@
 use std::convert::Infallible;
 
 use super::import::ImportCommand;
-use super::members::{EarlierRun, MemberRun, ServerAccess};
+use super::members::{MemberRun, ServerAccess};
 use super::settings::RepoArgs;
 use super::snapshot::SnapshotCommand;
 use super::{CommandError, Exit};
 use federate_dialect::Plan;
 use federate_dialect::import::Importer;
 use federate_engine::snapshot::SnapshotInput;
-use federate_reconcile::{Actions, ApplySet, RepoRef};
-use federate_repo::FileTree;
+use federate_reconcile::{Actions, ApplySet};
 use federate_session::{Reconciler, Session};
-use federate_source::TreeTrace;
 
 /// No command only connects to API servers.
 pub(super) type ServerCommand = Infallible;
@@ -23,12 +21,6 @@ pub(super) enum Surveyed {}
 
 /// What is read of clusters early: nothing is.
 pub(super) enum EarlyReads {}
-
-/// Where a run is recorded: nowhere.
-pub(super) enum RunRecorder {}
-
-/// A recorded run: there is none.
-pub(super) enum RunRecording {}
 
 pub(super) fn run_command(command: ServerCommand) -> Result<Exit, CommandError> {
     match command {}
@@ -47,10 +39,6 @@ pub(super) fn read_plan_artifact(_: &str, _: bool) -> Result<Plan, CommandError>
 }
 
 impl MemberRun<'_> {
-    pub(super) fn find_earlier_run(&self, _: &dyn FileTree, _: Option<&RepoRef>) -> EarlierRun {
-        EarlierRun::Other { early: None, recorder: None }
-    }
-
     pub(super) fn read_early(&self, _: &ServerAccess<'_>, _: &Session, _: &ApplySet) -> Option<EarlyReads> {
         None
     }
@@ -76,25 +64,6 @@ impl ServerAccess<'_> {
         _: Option<&EarlyReads>,
     ) -> Result<Actions, CommandError> {
         Err(not_connected(": give a dump with --observed"))
-    }
-}
-
-impl RunRecorder {
-    pub(super) fn prepare_recording(
-        self,
-        _: &Session,
-        _: TreeTrace,
-        _: &ApplySet,
-        _: &Actions,
-        _: String,
-    ) -> Option<RunRecording> {
-        match self {}
-    }
-}
-
-impl RunRecording {
-    pub(super) fn store_record(self, _: &str) {
-        match self {}
     }
 }
 

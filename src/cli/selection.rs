@@ -31,11 +31,6 @@ impl SelectionArgs {
         self.paths.iter().filter_map(|path| within_repo("--path", repo, path).ok()).collect()
     }
 
-    /// Whether a file outside of the repo is read.
-    pub(super) fn names_file(&self) -> bool {
-        self.config.as_deref().is_some_and(|config| Path::new(config).is_absolute())
-    }
-
     /// What of `source` is read. Paths that it does not have are an error.
     pub(super) fn read_options(
         &self,

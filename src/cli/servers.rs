@@ -11,7 +11,6 @@ mod mcp;
 mod members;
 mod progress;
 mod push;
-mod repeat;
 mod serve;
 mod snapshot;
 mod sync;
@@ -22,7 +21,6 @@ use super::{CommandError, Exit};
 pub(super) use federate_live::EarlyReads;
 pub(super) use federate_session::Surveyed;
 pub(super) use push::read_plan_artifact;
-pub(super) use repeat::{RunRecorder, RunRecording};
 
 /// The commands that only connect to API servers or registries, or are servers.
 #[derive(Debug, Subcommand)]

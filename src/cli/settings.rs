@@ -261,15 +261,6 @@ impl RepoArgs {
         self.snapshot.read_snapshot(&self.repo, &self.revision, self.now)
     }
 
-    /// Whether an option names files besides the repo.
-    pub(super) fn names_files(&self) -> bool {
-        self.previous.is_some()
-            || self.observed.is_some()
-            || self.hosts.is_some()
-            || self.snapshot.is_given()
-            || self.selection.names_file()
-    }
-
     /// Whether an option selects the previous plan.
     pub(super) fn names_previous(&self) -> bool {
         self.fresh || self.previous.is_some() || self.snapshot.is_given()
@@ -458,11 +449,6 @@ impl RepoArgs {
         self.fail_on.iter().any(|what| what.finding_code() == code)
     }
 
-    /// Prints findings to standard error: errors always, warnings unless `--quiet`.
-    pub(super) fn report_findings(&self, session: &Session, found: &[Finding]) {
-        print_notice(&self.report_text(session, found));
-    }
-
     /// Prints findings to standard error, warnings as well as errors.
     pub(super) fn report_in_full(&self, session: &Session, found: &[Finding]) {
         let shown: Vec<Finding> = found.iter().filter(|f| f.is_error() || !self.quiet).cloned().collect();
@@ -477,17 +463,11 @@ impl RepoArgs {
     /// Prints to standard error when the snapshot was taken, and a line for each cluster that is not ready, unless
     /// `--quiet`.
     pub(super) fn say_cluster_notices(&self, session: &Session) -> Result<(), CommandError> {
-        print_notice(&self.cluster_notices(session)?);
-        Ok(())
-    }
-
-    /// What [`say_cluster_notices`](Self::say_cluster_notices) prints.
-    pub(super) fn cluster_notices(&self, session: &Session) -> Result<String, CommandError> {
-        if self.quiet {
-            return Ok(String::new());
+        if !self.quiet {
+            let snapshot = self.snapshot_age()?.map(|age| age.to_string()).unwrap_or_default();
+            print_notice(&(snapshot + &clusters::unready_lines(&session.unready_clusters())));
         }
-        let snapshot = self.snapshot_age()?.map(|age| age.to_string()).unwrap_or_default();
-        Ok(snapshot + &clusters::unready_lines(&session.unready_clusters()))
+        Ok(())
     }
 
     /// When the snapshot given with `--snapshot` was taken, and how old it is at `--now` or at the current time.
@@ -497,9 +477,9 @@ impl RepoArgs {
             .and_then(|stored| self.snapshot.snapshot_age(&stored, self.now.unwrap_or_else(Timestamp::now))))
     }
 
-    /// What [`report_findings`](Self::report_findings) prints: errors and what the repo lacks in full, and several other warnings in one line
-    /// unless `-v` asks for them.
-    pub(super) fn report_text(&self, session: &Session, found: &[Finding]) -> String {
+    /// Prints findings to standard error: errors and what the repo lacks in full, and several other warnings in one
+    /// line unless `-v` asks for them. `--quiet` hides warnings.
+    pub(super) fn report_findings(&self, session: &Session, found: &[Finding]) {
         let (mut full, mut folded): (Vec<&Finding>, Vec<&Finding>) = found.iter().partition(|finding| {
             finding.is_error() || (!self.quiet && (self.verbose || findings::is_about_repo(finding.code)))
         });
@@ -514,7 +494,8 @@ impl RepoArgs {
         let most = if self.verbose { usize::MAX } else { findings::MAX_FINDINGS };
         let color = use_color(&std::io::stderr());
         let text = findings::text_of_first(session.repo(), &full, session.dialects(), color, most);
-        text + &findings::fold_warnings(&folded, &format!("federate check {}", self.repo.display()))
+        let folded = findings::fold_warnings(&folded, &format!("federate check {}", self.repo.display()));
+        print_notice(&(text + &folded));
     }
 }
 

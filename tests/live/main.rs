@@ -43,7 +43,6 @@ mod outcomes;
 mod pods;
 mod proxy;
 mod reach;
-mod repeated;
 mod replace;
 mod rights;
 mod server_decides;

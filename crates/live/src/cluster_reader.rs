@@ -78,7 +78,6 @@ pub(super) async fn read_cluster_state(
         .served_kinds()
         .map(|kind| ListRequest { kind: kind.clone(), namespace: None, selector: Some(selector.clone()) })
         .collect();
-    let digests = early.as_ref().and_then(|early| early.digests_of(&lists));
     let namespaces = collect_namespaces(desired, options.apply_set, &members);
     let ListedItems { items, partial } = list_all(client, lists, &namespaces, early).await?;
     let (mut objects, compared) = match comparison {
@@ -96,13 +95,11 @@ pub(super) async fn read_cluster_state(
     let members = members.map(|object| object.id.clone()).collect();
 
     let (more, unreadable) = read_missing(client, desired, &kinds, &objects).await?;
-    let covered = !partial && more.is_empty() && unreadable.is_empty();
-    let digest = digests.filter(|_| covered).and_then(|digests| digests.combine_digests());
     objects.extend(more);
     let mut live = LiveObjects::default();
     live.insert(desired.cluster.clone(), objects);
     let moved = parents.pop().flatten();
-    Ok(ClusterState { live, kinds, parent, moved, others, members, partial, unreadable, compared, digest })
+    Ok(ClusterState { live, kinds, parent, moved, others, members, partial, unreadable, compared })
 }
 
 /// Reads only the desired objects. Which other members there are is unknown.
@@ -130,7 +127,6 @@ async fn read_desired(
         partial: true,
         unreadable,
         compared: ComparedObjects::default(),
-        digest: None,
     })
 }
 

@@ -33,8 +33,6 @@ pub struct ClusterState {
     pub unreadable: BTreeMap<ObjectRef, String>,
     /// The objects that are unchanged by their text; only their metadata is live.
     pub(super) compared: ComparedObjects,
-    /// A digest of everything that was read, if reads that began early cover it.
-    pub(super) digest: Option<String>,
 }
 
 impl ClusterState {

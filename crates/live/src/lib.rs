@@ -129,7 +129,6 @@ fn apply_to_cluster(
         error: None,
         notes: Vec::new(),
         orphans: None,
-        digest: None,
     };
     let mut results = SendResults::default();
     let worked = runtime.block_on(limit_time(connections.timeout(), async {
@@ -248,7 +247,6 @@ async fn reconcile_cluster(
         }
         let idle = options.server.wait.is_none()
             && decided.decisions.iter().all(|decision| decision.request.is_none());
-        outcome.digest = state.digest.take().filter(|_| idle && !plan_config_maps::is_stored_in(&state));
         if !idle {
             state.read_compared(&desired.cluster)?;
         }

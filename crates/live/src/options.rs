@@ -163,7 +163,4 @@ pub struct ClusterOutcome {
     pub notes: Vec<String>,
     /// What is left behind in the cluster; `None` if that was not looked at.
     pub orphans: Option<Orphans>,
-    /// A digest of all that was looked at, if nothing was to be done and [early reads](EarlyReads) covered it. A run with
-    /// the same inputs that reads the same has the same outcome.
-    pub digest: Option<String>,
 }

@@ -223,9 +223,6 @@ pub struct ClusterReport {
     /// What is left behind; `None` if that was not looked at.
     #[serde(skip)]
     pub orphans: Option<Orphans>,
-    /// A digest of all that was read, if nothing was to be done, and reads before the plan was made cover it.
-    #[serde(skip)]
-    pub digest: Option<String>,
 }
 
 /// What is left behind in a cluster.
@@ -244,7 +241,7 @@ impl ClusterReport {
         let outcomes = actions.iter().map(|action| action.outcome);
         let outcome =
             if error.is_some() { ActionOutcome::Failed } else { ActionOutcome::find_worst(outcomes) };
-        Self { name, outcome, error, predicted: false, notes: Vec::new(), orphans: None, digest: None }
+        Self { name, outcome, error, predicted: false, notes: Vec::new(), orphans: None }
     }
 }
 

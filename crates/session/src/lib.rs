@@ -65,7 +65,7 @@ pub use member_status::set_status;
 pub use outages::UnreachableClusters;
 pub use provenance::Provenance;
 #[cfg(feature = "live")]
-pub use reconciler::servers::{RunOutput, RunRecord, Surveyed};
+pub use reconciler::servers::Surveyed;
 pub use reconciler::{AwaitingObjects, Purpose, ReconcileOptions, Reconciler};
 pub use session::{Destination, Session, SessionOptions, UpdateScope};
 pub use source_proposals::SourceProposal;

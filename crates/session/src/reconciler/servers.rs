@@ -9,10 +9,8 @@ use federate_reconcile::{Actions, ApplySet, DryRunStrategy, ObjectDecision, Repo
 use super::{Purpose, Reconciled, Reconciler};
 use crate::Session;
 
-mod record;
 mod survey;
 
-pub use record::{RunOutput, RunRecord};
 pub use survey::Surveyed;
 
 /// What a prediction for a cluster that cannot be read starts from, if a dump of it is known.
@@ -69,7 +67,6 @@ impl Reconciler<'_> {
             if let Some(report) = all.clusters.last_mut() {
                 report.notes = outcome.notes;
                 report.orphans = outcome.orphans;
-                report.digest = outcome.digest;
             }
         }
         if !options.dry_run.writes() && !drift {
