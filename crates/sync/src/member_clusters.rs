@@ -464,28 +464,18 @@ impl MemberClusters<'_> {
         described.collect()
     }
 
-    /// Counts the clusters by state. Returns an error if a cluster fails.
+    /// Notes in the status how many clusters there are, which of them fail, and what is left behind. They are counted by
+    /// state when the reconciliation ends (`count_clusters`). Returns an error if a cluster fails.
     pub(crate) fn update_status(
         &self,
         tracker: &ClusterTracker,
         status: &mut SyncStatus,
     ) -> Result<(), ReconcileError> {
-        let failing: Vec<_> = tracker.failure_causes().collect();
-        let modified = tracker.count_modified();
-        let total = self.cluster_count;
-        status.clusters = Some(ClusterCounts {
-            ready: total.saturating_sub(failing.len() + modified),
-            modified,
-            out_of_sync: tracker.count_failing(FailureKind::Skipped),
-            not_ready: tracker.count_failing(FailureKind::Unhealthy),
-            err_applied: tracker.count_failing(FailureKind::Failed)
-                + tracker.count_failing(FailureKind::Unreachable),
-            ..ClusterCounts::default()
-        });
+        status.clusters = Some(ClusterCounts::all_ready(self.cluster_count));
         tracker.count_orphans(&mut status.orphans);
-        let shown = failing.iter().take(MAX_FAILING_CLUSTERS);
-        let shown = shown
-            .map(|(name, cause)| FailingCluster { name: (*name).clone(), message: cause.message.clone() });
+        let shown = tracker.failure_causes().take(MAX_FAILING_CLUSTERS);
+        let shown =
+            shown.map(|(name, cause)| FailingCluster { name: name.clone(), message: cause.message.clone() });
         status.failing = shown.collect();
         tracker.check_failures()
     }

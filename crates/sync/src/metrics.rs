@@ -16,7 +16,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use federate_live::ServerRole;
-use federate_sync_api::status::{ClusterCounts, OrphanCounts, SyncStatus};
+use federate_sync_api::status::{CountedState, OrphanCounts, SyncStatus};
 
 use crate::counters::MetricCounters;
 use crate::reconciliation::SyncOutcome;
@@ -222,8 +222,8 @@ impl Metrics {
             family.remove(&own);
         }
         self.succeeded.remove(&own);
-        for (state, _) in ClusterCounts::default().state_counts() {
-            self.clusters.remove(&label_sync_with(name, "state", state));
+        for state in CountedState::ALL {
+            self.clusters.remove(&label_sync_with(name, "state", state.name()));
         }
         for (kind, _) in count_orphans(&OrphanCounts::default()) {
             self.orphans.remove(&label_sync_with(name, "kind", kind));
@@ -291,8 +291,9 @@ impl Metrics {
             self.orphans.get_or_create(&label_sync_with(name, "kind", kind)).set(gauge_value(count));
         }
         if let Some(counts) = status.clusters {
-            for (state, count) in counts.state_counts() {
-                self.clusters.get_or_create(&label_sync_with(name, "state", state)).set(gauge_value(count));
+            for state in CountedState::ALL {
+                let labels = label_sync_with(name, "state", state.name());
+                self.clusters.get_or_create(&labels).set(gauge_value(counts.count(state)));
             }
         }
     }

@@ -28,7 +28,7 @@ use federate_sync_api::status::{ArtifactStatus, BranchStatus, SyncReason, find_c
 use federate_sync_api::{ApplySpec, DriftMode, SyncMetadata, SyncSpec, WindowState};
 
 use crate::environment::Environment;
-use crate::member_clusters::cluster_counts::recount_clusters;
+use crate::member_clusters::cluster_counts::count_clusters;
 use crate::member_clusters::selection::selected_names;
 use crate::member_clusters::{HealthWait, MemberClusters};
 pub use crate::outcome::SyncOutcome;
@@ -55,7 +55,7 @@ pub fn reconcile_sync(
     let ended = round.advance_round(state, loop_state);
     let refused = round.prune_clusters(state);
     let looked_at = round.check_clusters(state, loop_state, begun);
-    recount_clusters(&mut state.record, &loop_state.tracker);
+    count_clusters(&mut state.record, &loop_state.tracker);
     let mut outcome = match (ended, looked_at) {
         (Ok(outcome), Err(stop)) if outcome.is_ready() => stop.into_outcome(),
         (Ok(outcome), _) => outcome,
@@ -127,7 +127,7 @@ pub(crate) fn await_dependency(
     let round = Reconciliation::new(valid_sync, env, None);
     // What is wrong with clusters is in the status.
     let _ = round.check_clusters(state, loop_state, Instant::now());
-    recount_clusters(&mut state.record, &loop_state.tracker);
+    count_clusters(&mut state.record, &loop_state.tracker);
     let message = format!("{on} is not ready");
     let drift = round.describe_drift(state, loop_state);
     record_outcome(state, SyncOutcome { reason: SyncReason::DependencyNotReady, message, drift })

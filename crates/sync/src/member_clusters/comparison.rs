@@ -8,7 +8,7 @@ use federate_sync_api::managed_scope::AppliedCluster;
 
 use crate::environment::Environment;
 use crate::member_clusters::change_queue::DueComparisons;
-use crate::member_clusters::cluster_counts::recount_clusters;
+use crate::member_clusters::cluster_counts::count_clusters;
 use crate::member_clusters::selection::selected_names;
 use crate::member_clusters::tracker::ClusterTracker;
 use crate::member_clusters::{ComparedClusters, MemberClusters};
@@ -58,7 +58,7 @@ pub(crate) fn compare_due_clusters(
         compared.extend(found.unwrap_or_default());
     }
     let drift = round.describe_drift(state, loop_state);
-    recount_clusters(&mut state.record, &loop_state.tracker);
+    count_clusters(&mut state.record, &loop_state.tracker);
     if let Err(error) = state.save_record() {
         tracing::warn!(sync = round.name(), %error, "the status could not be written");
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use federate_kubernetes::ObjectRef;
 use federate_reconcile::{Action, ActionKind, Orphans};
 use federate_sync_api::SyncSpec;
-use federate_sync_api::status::{DriftStatus, OrphanCounts, SyncReason};
+use federate_sync_api::status::{CountedState, DriftStatus, OrphanCounts, SyncReason};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -138,12 +138,12 @@ pub(crate) enum FailureKind {
 }
 
 impl FailureKind {
-    /// The state of the cluster, as the status names it.
-    pub(crate) fn state_name(self) -> &'static str {
+    /// The state of the cluster, as the status counts it.
+    pub(crate) fn counted_state(self) -> CountedState {
         match self {
-            Self::Unreachable | Self::Failed => "errApplied",
-            Self::Skipped => "outOfSync",
-            Self::Unhealthy => "notReady",
+            Self::Unreachable | Self::Failed => CountedState::ErrApplied,
+            Self::Skipped => CountedState::OutOfSync,
+            Self::Unhealthy => CountedState::NotReady,
         }
     }
 }
@@ -196,11 +196,6 @@ impl ClusterTracker {
         self.orphans.iter().map(|(cluster, orphans)| (cluster, *orphans))
     }
 
-    /// Counts the clusters that fail in one way.
-    pub(crate) fn count_failing(&self, kind: FailureKind) -> usize {
-        self.failing.values().filter(|failing| failing.cause.kind == kind).count()
-    }
-
     /// Counts what is left behind in all clusters.
     pub(crate) fn count_orphans(&self, counts: &mut OrphanCounts) {
         counts.objects = self.orphans.values().map(|orphans| orphans.objects).sum();
@@ -216,11 +211,6 @@ impl ClusterTracker {
             }
             None => drop(self.drifted.remove(cluster)),
         }
-    }
-
-    /// How many clusters drifted and do not fail.
-    pub(crate) fn count_modified(&self) -> usize {
-        self.drifted.keys().filter(|cluster| !self.failing.contains_key(*cluster)).count()
     }
 
     /// When the first object that drifted was changed, as far as that is known.

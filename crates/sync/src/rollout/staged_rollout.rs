@@ -15,7 +15,7 @@ use federate_sync_api::stage::{RoundEvent, StageInputs};
 use federate_sync_api::status::{RolloutStatus, SyncReason};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::member_clusters::cluster_counts::recount_clusters;
+use crate::member_clusters::cluster_counts::count_clusters;
 use crate::member_clusters::comparison::ComparisonScope;
 use crate::member_clusters::selection::{selected_clusters, selected_names};
 use crate::member_clusters::tracker::{ClusterTracker, FailureKind, format_count};
@@ -223,7 +223,7 @@ impl Reconciliation<'_> {
         }
         // Clusters that fail are reported by the rollout.
         let _ = members.update_status(tracker, &mut state.record.status);
-        recount_clusters(&mut state.record, tracker);
+        count_clusters(&mut state.record, tracker);
         state.save_record()?;
         Ok(healthy)
     }
