@@ -14,8 +14,9 @@ use serde::Serialize;
 use crate::environment::Environment;
 use crate::hub::HubStateStore;
 use crate::member_clusters::selection::selected_names;
+use crate::outcome::ReconcileError;
 use crate::plan::sessions::LoopState;
-use crate::reconciliation::{ReconcileError, Reconciliation};
+use crate::reconciliation::Reconciliation;
 use crate::state::{StateStore, SyncState};
 use crate::sync_files::ValidSync;
 

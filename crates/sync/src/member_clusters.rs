@@ -30,7 +30,7 @@ use federate_reconcile::{
 };
 use federate_session::{AwaitingObjects, Purpose, ReconcileOptions, Reconciler, ServerOptions, Session};
 use federate_sync_api::status::{ClusterCounts, FailingCluster, MAX_FAILING_CLUSTERS, SyncStatus};
-use federate_sync_api::{AdoptionRule, ApplySpec};
+use federate_sync_api::{AdoptionRule, ApplySpec, DriftMode};
 
 use crate::environment::Environment;
 use crate::member_clusters::selection::selected_names;
@@ -38,6 +38,9 @@ use crate::member_clusters::tracker::{
     ClusterDrift, ClusterTracker, DriftedObject, FailureCause, FailureKind, RetryPauses, format_count,
 };
 use crate::outcome::ReconcileError;
+use crate::reconciliation::Reconciliation;
+use crate::rollout::policies::awaiting_objects;
+use crate::state::SyncState;
 use crate::sync_files::ValidSync;
 
 /// About how many objects of clusters are in memory at a time; an object takes some 30 kB.
@@ -112,6 +115,40 @@ pub(crate) struct DeletionResult {
 
 /// The clusters that were compared, and whether anything was found in each.
 pub(crate) type ComparedClusters = BTreeMap<String, bool>;
+
+impl Reconciliation<'_> {
+    /// The clusters of a session.
+    pub(crate) fn member_clusters<'m>(
+        &'m self,
+        session: &'m Session,
+        repo: Option<RepoRef>,
+        state: &SyncState<'_>,
+    ) -> MemberClusters<'m> {
+        let accepted = state.record.accepted.as_ref();
+        let former = accepted.and_then(|accepted| accepted.repository.as_ref());
+        let moved =
+            former.is_some_and(|former| repo.as_ref().map(RepoRef::to_string).as_ref() != Some(former));
+        let clusters = &state.record.clusters;
+        let cluster_count = match clusters.len() {
+            0 => selected_names(self.spec, session).count(),
+            known => known,
+        };
+        MemberClusters {
+            valid_sync: self.valid_sync,
+            env: self.env,
+            session,
+            repo,
+            cluster_count,
+            moved,
+            only_objects: None,
+            awaiting: accepted
+                .map(|accepted| awaiting_objects(session, &state.record.policies, &accepted.tip)),
+            corrects: self.spec.drift.mode == DriftMode::Correct && self.may_correct(state),
+            partial: false,
+            interrupt: self.interrupt.cloned(),
+        }
+    }
+}
 
 impl MemberClusters<'_> {
     /// Applies everything in all clusters, or only in some. Returns how many clusters there are.

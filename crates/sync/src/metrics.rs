@@ -19,7 +19,7 @@ use federate_live::ServerRole;
 use federate_sync_api::status::{CountedState, OrphanCounts, SyncStatus};
 
 use crate::counters::MetricCounters;
-use crate::reconciliation::SyncOutcome;
+use crate::outcome::SyncOutcome;
 
 type Labels = Vec<(&'static str, String)>;
 type Seconds = Gauge<f64, AtomicU64>;

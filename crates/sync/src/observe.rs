@@ -21,8 +21,9 @@ use crate::member_clusters::FIRST_ANSWER_TIMEOUT;
 use crate::observe::inventory_status::InventoryStatus;
 use crate::observe::members_status::MembersStatus;
 use crate::observe::planned_status::PlannedStatus;
+use crate::outcome::ReconcileError;
 use crate::plan::sessions::{Checkout, LoopState};
-use crate::reconciliation::{ReconcileError, Reconciliation, cluster_names};
+use crate::reconciliation::Reconciliation;
 use crate::state::SyncState;
 
 impl Reconciliation<'_> {
@@ -143,7 +144,8 @@ impl Reconciliation<'_> {
                 "its status cannot be read, and stays as it was"
             );
         }
-        members.update_from(cluster_names(session), &read, now);
+        let names = session.clusters().iter().map(|cluster| cluster.name.as_ref());
+        members.update_from(names, &read, now);
         let (objects, kubernetes) = members.last_captured();
         let lost = self.spec.failover.then(|| members.unreachable_seconds(now));
         let captured = SnapshotInput { objects, kubernetes, ..SnapshotInput::default() };

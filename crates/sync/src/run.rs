@@ -10,7 +10,8 @@ use jiff::Timestamp;
 use crate::LoopState;
 use crate::environment::Environment;
 use crate::hub::InvalidSync;
-use crate::reconciliation::{self, SyncOutcome};
+use crate::outcome::SyncOutcome;
+use crate::reconciliation;
 use crate::state::{Error, StateFolder, StateStore, SyncState};
 use crate::sync_files::ValidSync;
 

@@ -11,9 +11,9 @@ use jiff::Timestamp;
 
 use crate::member_clusters::MemberClusters;
 use crate::member_clusters::tracker::format_count;
-use crate::outcome::SyncOutcome;
+use crate::outcome::{ReconcileError, SyncOutcome};
 use crate::plan::sessions::{LoopState, RevisionSession, SourceState};
-use crate::reconciliation::{ReconcileError, Reconciliation};
+use crate::reconciliation::Reconciliation;
 use crate::state::SyncState;
 
 impl Reconciliation<'_> {
@@ -59,21 +59,6 @@ impl Reconciliation<'_> {
         }
     }
 
-    /// Renders and checks a revision that waits for a window, so that what is wrong with it is known before one opens.
-    pub(crate) fn check_revision(
-        &self,
-        state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
-        SourceState { checkout, name, .. }: &SourceState,
-    ) -> Result<SyncOutcome, ReconcileError> {
-        note_waiting(state, name);
-        let kept = state.read_plan()?;
-        let (limit, destination) = (self.apply_limit(), self.destination());
-        let session = Self::render_session(loop_state, checkout, kept.as_ref(), limit, destination)?;
-        loop_state.put_session(checkout, session);
-        Ok(SyncOutcome::for_progress(format!("{name} {}", self.describe_wait())))
-    }
-
     /// Puts off what would change clusters. `stage` says what waits.
     pub(crate) fn await_window(
         &self,
@@ -82,7 +67,7 @@ impl Reconciliation<'_> {
         loop_state: &mut LoopState,
         SourceState { checkout, tip, name, .. }: &SourceState,
     ) -> Result<SyncOutcome, ReconcileError> {
-        note_waiting(state, name);
+        Self::note_waiting(state, name);
         let session = self.accepted_session(state, loop_state, checkout)?;
         let repo = self.find_repo(checkout);
         let revision = RevisionSession { session: &session, repo: repo.as_ref() };
@@ -118,11 +103,11 @@ impl Reconciliation<'_> {
         let pending = format_count(pending.map_or(0, BTreeSet::len), "cluster");
         Ok(SyncOutcome::for_progress(format!("{name} is not in {pending} yet, and {waits}")))
     }
-}
 
-/// Notes in the status which revision waits for a window.
-fn note_waiting(state: &mut SyncState<'_>, name: &str) {
-    if let Some(window) = &mut state.record.status.window {
-        window.waiting = Some(name.to_owned());
+    /// Notes in the status which revision waits for a window.
+    pub(crate) fn note_waiting(state: &mut SyncState<'_>, name: &str) {
+        if let Some(window) = &mut state.record.status.window {
+            window.waiting = Some(name.to_owned());
+        }
     }
 }

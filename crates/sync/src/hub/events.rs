@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::client::JSON;
 use super::{Error, HubClient, InvalidSync};
-use crate::reconciliation::SyncOutcome;
+use crate::outcome::SyncOutcome;
 use crate::sync_files::ValidSync;
 
 /// Characters that an Event's message may have.

@@ -12,10 +12,10 @@ use crate::member_clusters::cluster_counts::count_clusters;
 use crate::member_clusters::selection::selected_names;
 use crate::member_clusters::tracker::ClusterTracker;
 use crate::member_clusters::{ComparedClusters, MemberClusters};
-use crate::outcome::SyncOutcome;
+use crate::outcome::{ReconcileError, SyncOutcome, single_line};
 use crate::plan::changes::RenderedObjects;
 use crate::plan::sessions::{Checkout, CurrentSession, FormerSessions, LoopState, RevisionSession};
-use crate::reconciliation::{ReconcileError, Reconciliation, unchanged_outcome};
+use crate::reconciliation::{Reconciliation, unchanged_outcome};
 use crate::state::SyncState;
 use crate::sync_files::ValidSync;
 
@@ -221,5 +221,14 @@ impl Reconciliation<'_> {
         loop_state.put_accepted(checkout, session, repo);
         compared?;
         Ok(unchanged_outcome(state))
+    }
+
+    /// What drifted in clusters, and what its correction waits for.
+    pub(crate) fn describe_drift(&self, state: &SyncState<'_>, loop_state: &LoopState) -> Option<String> {
+        let mut drift = loop_state.tracker.describe_drift().map(|drift| single_line(&drift));
+        if let Some(drift) = drift.as_mut().filter(|_| self.puts_off_correction(state)) {
+            *drift += &format!("; its correction {}", self.describe_wait());
+        }
+        drift
     }
 }

@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use crate::member_clusters::DeletionResult;
 use crate::member_clusters::selection::selected_clusters;
 use crate::member_clusters::tracker::format_count;
-use crate::outcome::SyncOutcome;
+use crate::outcome::{ReconcileError, SyncOutcome};
 use crate::plan::sessions::LoopState;
-use crate::reconciliation::{ReconcileError, Reconciliation};
+use crate::reconciliation::Reconciliation;
 use crate::source::normalize_folder;
 use crate::state::SyncState;
 

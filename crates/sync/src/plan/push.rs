@@ -12,9 +12,10 @@ use federate_sync_api::status::{ArtifactStatus, SyncReason};
 use federate_sync_api::{MediaTypes, PushSpec};
 
 use crate::environment::CredentialsError;
+use crate::outcome::ReconcileError;
+use crate::plan::guard::{describe_excess, prune_limit};
 use crate::plan::sessions::{Checkout, LoopState, SourceState};
-use crate::plan::{guard, prune_limit};
-use crate::reconciliation::{ReconcileError, Reconciliation};
+use crate::reconciliation::Reconciliation;
 
 /// The registry of a Sync.
 struct PushTarget {
@@ -112,7 +113,7 @@ impl Reconciliation<'_> {
             PushOutcome::Refused(excess) => {
                 // The next revision may differ only a little from this one.
                 loop_state.put_session(checkout, session);
-                let stop = ReconcileError::new(SyncReason::PruneFailed, guard::describe_excess(&excess));
+                let stop = ReconcileError::new(SyncReason::PruneFailed, describe_excess(&excess));
                 return Err(add_rest(stop, &moved));
             }
         };

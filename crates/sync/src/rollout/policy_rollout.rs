@@ -28,9 +28,9 @@ use super::staged_rollout::HEALTH_CHECK_PAUSE;
 use crate::member_clusters::selection::selected_names;
 use crate::member_clusters::tracker::{ClusterTracker, format_count};
 use crate::member_clusters::{HealthWait, MemberClusters};
-use crate::outcome::SyncOutcome;
+use crate::outcome::{ReconcileError, SyncOutcome};
 use crate::plan::sessions::{FormerSessions, LoopState, RevisionSession, SourceState};
-use crate::reconciliation::{ReconcileError, Reconciliation};
+use crate::reconciliation::Reconciliation;
 use crate::state::SyncState;
 
 /// What is carried out.

@@ -20,9 +20,10 @@ use crate::member_clusters::comparison::ComparisonScope;
 use crate::member_clusters::selection::{selected_clusters, selected_names};
 use crate::member_clusters::tracker::{ClusterTracker, FailureKind, format_count};
 use crate::member_clusters::{ComparedClusters, HealthWait, MemberClusters};
-use crate::outcome::SyncOutcome;
+use crate::outcome::{ReconcileError, SyncOutcome};
+use crate::plan::RenderedRevision;
 use crate::plan::sessions::{FormerSessions, LoopState, RevisionSession, SourceState};
-use crate::reconciliation::{ReconcileError, Reconciliation, RenderedRevision};
+use crate::reconciliation::Reconciliation;
 use crate::state::SyncState;
 
 /// The pause between two looks.
@@ -47,6 +48,11 @@ impl RolloutTarget<'_> {
 }
 
 impl Reconciliation<'_> {
+    /// How clusters are updated in stages, if they are.
+    pub(crate) fn staged_rollout(&self) -> Option<(&RolloutSpec, &ApplySpec)> {
+        self.spec.rollout.as_ref().filter(|rollout| !rollout.by_placements).zip(self.spec.apply.as_ref())
+    }
+
     /// What is rolled out: the stages with their clusters, and how far it is.
     fn find_target<'t>(
         &'t self,

@@ -8,8 +8,9 @@ use federate_sync_api::record::AcceptedRevision;
 use federate_sync_api::stage::SyncStage;
 
 use crate::member_clusters::selection::selected_clusters;
+use crate::outcome::ReconcileError;
 use crate::plan::sessions::digest_rendering;
-use crate::reconciliation::{ReconcileError, Reconciliation};
+use crate::reconciliation::Reconciliation;
 use crate::state::SyncState;
 
 impl Reconciliation<'_> {

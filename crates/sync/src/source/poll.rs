@@ -18,8 +18,9 @@ use federate_sync_api::status::SyncReason;
 use federate_sync_api::{SourceRef, SyncSource};
 
 use crate::environment::CredentialsError;
+use crate::outcome::ReconcileError;
 use crate::plan::sessions::{Checkout, FormerSessions, LoopState, SourceState};
-use crate::reconciliation::{ReconcileError, Reconciliation};
+use crate::reconciliation::Reconciliation;
 use crate::source::credentials::{GitCredentials, SecretData};
 use crate::source::{
     AdvertisedRefs, Error as SourceError, SourceAddress, SourceRemote, format_revision, normalize_folder,
