@@ -1,8 +1,8 @@
 //! The API server that holds Sync objects, with their status, Events, and the previous plan.
 
 mod client;
-mod deletion;
 mod events;
+mod finalizers;
 mod installation;
 mod leader;
 mod leases;
@@ -25,5 +25,5 @@ pub use store::HubStateStore;
 pub use tenancy::Tenancy;
 pub use watcher::SyncObjects;
 
-pub(crate) use deletion::remove_finalizer;
+pub(crate) use finalizers::remove_finalizer;
 pub(crate) use objects::{InvalidSync, load_object, remove_clashing};

@@ -122,7 +122,7 @@ pub fn diff_sync(
     env: &Environment<'_>,
     commit: Option<&str>,
 ) -> Result<SyncDiff, InspectionError> {
-    let round = Reconciliation { reads_only: true, ..Reconciliation::new(valid_sync, env, None) };
+    let round = Reconciliation { reads_only: true, ..Reconciliation::new(valid_sync, env) };
     let mut state = states.open_state(valid_sync)?;
     let mut loop_state = LoopState::new(env);
     loop_state.select_paths(&valid_sync.object.spec.source.paths);
@@ -156,7 +156,7 @@ pub fn read_tree(
     states: &HubStateStore,
     env: &Environment<'_>,
 ) -> Result<SyncTree, InspectionError> {
-    let round = Reconciliation { reads_only: true, ..Reconciliation::new(valid_sync, env, None) };
+    let round = Reconciliation { reads_only: true, ..Reconciliation::new(valid_sync, env) };
     let state = states.open_state(valid_sync)?;
     let tip = accepted_tip(&state).ok_or_else(|| nothing_accepted(valid_sync))?;
     let (session, repo) = round.open_planned(&state, &tip, state.read_plan()?.unwrap_or_default())?;

@@ -6,6 +6,7 @@
 //! and applying are the application layer's (`federate-session`).
 
 pub mod counters;
+mod deletion;
 mod delivery;
 pub mod environment;
 mod events;

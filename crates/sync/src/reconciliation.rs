@@ -17,119 +17,60 @@ use federate_sync_api::stage::{
     RoundEffect, RoundEvent, RoundStart, StageInputs, StartInputs, SyncStage, advance_stage, start_round,
 };
 use federate_sync_api::status::{SyncReason, find_commit};
-use federate_sync_api::{SyncMetadata, SyncSpec, WindowState};
+use federate_sync_api::{SyncMetadata, SyncSpec, WindowState, find_window_state};
 
 use crate::environment::Environment;
+use crate::hub::HubClient;
 use crate::member_clusters::cluster_counts::count_clusters;
+use crate::outcome::ReconcileError;
 pub use crate::outcome::SyncOutcome;
-use crate::outcome::{ReconcileError, single_line};
 use crate::plan::sessions::{Checkout, LoopState, SourceState};
-use crate::state::SyncState;
+use crate::state::{Error as StateError, SyncState};
 use crate::sync_files::ValidSync;
 
-/// Does one round, and writes its outcome to the state.
-pub fn reconcile_sync(
+/// What only the loop gives a reconciliation.
+#[derive(Clone, Copy)]
+pub(crate) struct LoopContext<'l> {
+    /// Whether something waits for the reconciliation to end.
+    pub(crate) interrupt: &'l Interrupt,
+    /// The API server that holds the Sync, if one does.
+    pub(crate) hub: Option<&'l HubClient>,
+}
+
+/// Reconciles a Sync once, and writes the outcome to its state; `None` if there is nothing to do. `unready_dependency` is
+/// the first Sync that it depends on and that is not ready. Only the loop deletes a Sync.
+pub(crate) fn reconcile_sync(
     valid_sync: &ValidSync,
     state: &mut SyncState<'_>,
     loop_state: &mut LoopState,
     env: &Environment<'_>,
-    interrupt: Option<&Interrupt>,
-) -> SyncOutcome {
-    let begun = Instant::now();
-    state.record.follow_clock(Timestamp::now());
-    loop_state.select_paths(&valid_sync.object.spec.source.paths);
-    let round = Reconciliation::new(valid_sync, env, interrupt);
-    round.note_window(state, loop_state);
-    let ended = round.advance_round(state, loop_state);
-    let refused = round.prune_clusters(state);
-    let looked_at = round.check_clusters(state, loop_state, begun);
-    count_clusters(&mut state.record, &loop_state.tracker);
-    let mut outcome = match (ended, looked_at) {
-        (Ok(outcome), Err(stop)) if outcome.is_ready() => stop.into_outcome(),
-        (Ok(outcome), _) => outcome,
-        (Err(stop), _) => stop.into_outcome(),
-    };
-    outcome.drift = round.describe_drift(state, loop_state);
-    if outcome.is_ready() {
-        state.record.success = Some(outcome.message.clone());
-    }
-    outcome.message.extend(refused.map(|refused| format!("; not cleaned: {refused}")));
-    if valid_sync.rolls_back && outcome.is_ready() {
-        let name = &valid_sync.object.name.name;
-        outcome.message = format!(
-            "rolled back: {}; the Sync is suspended until `federate sync resume {name}`",
-            outcome.message
-        );
-    }
-    record_outcome(state, outcome)
-}
-
-/// Deletes what a Sync manages in member clusters. The record is not written: the namespace may be going, and its memory
-/// with it.
-pub(crate) fn delete_managed(
-    valid_sync: &ValidSync,
-    state: &mut SyncState<'_>,
-    env: &Environment<'_>,
-) -> SyncOutcome {
-    let round = Reconciliation::new(valid_sync, env, None);
-    let outcome = round.delete_all(state).unwrap_or_else(|stop| {
-        let way_out = match stop.reason {
-            SyncReason::Progressing => "",
-            _ => "; `deletionPolicy: Orphan` leaves the objects where they are",
-        };
-        let message = stop.message + way_out;
-        SyncOutcome { reason: stop.reason, message: single_line(&message), drift: None }
-    });
-    let status = &mut state.record.status;
-    status.set_outcome(outcome.reason, &outcome.message, Timestamp::now());
-    match state.save_status() {
-        Ok(()) => outcome,
-        Err(error) => SyncOutcome::from_state_error(&error),
-    }
-}
-
-/// What a round begins with, if this is the first Sync that it depends on and that is not ready.
-pub(crate) fn choose_start<'o>(
-    valid_sync: &ValidSync,
-    record: &SyncRecord,
-    unready_dependency: Option<&'o str>,
-) -> RoundStart<'o> {
+    unready_dependency: Option<&str>,
+    from_loop: Option<LoopContext<'_>>,
+) -> Result<Option<SyncOutcome>, StateError> {
     let sync = &valid_sync.object;
     let inputs = StartInputs {
         is_deleting: sync.is_deleting(),
         leaves_objects: !sync.deletes_objects() || sync.spec.suspend,
-        is_rolled_back: valid_sync.rolls_back && record.is_at_named_commit(sync),
+        is_rolled_back: valid_sync.rolls_back && state.record.is_at_named_commit(sync),
         unready_dependency,
     };
-    start_round(&inputs, record.stage)
-}
-
-/// Puts a round off until another Sync is ready. Clusters are looked at meanwhile.
-pub(crate) fn await_dependency(
-    valid_sync: &ValidSync,
-    state: &mut SyncState<'_>,
-    loop_state: &mut LoopState,
-    env: &Environment<'_>,
-    on: &str,
-) -> SyncOutcome {
-    let round = Reconciliation::new(valid_sync, env, None);
-    // What is wrong with clusters is in the status.
-    let _ = round.check_clusters(state, loop_state, Instant::now());
-    count_clusters(&mut state.record, &loop_state.tracker);
-    let message = format!("{on} is not ready");
-    let drift = round.describe_drift(state, loop_state);
-    record_outcome(state, SyncOutcome { reason: SyncReason::DependencyNotReady, message, drift })
-}
-
-fn record_outcome(state: &mut SyncState<'_>, outcome: SyncOutcome) -> SyncOutcome {
-    let now = Timestamp::now();
-    let status = &mut state.record.status;
-    status.set_outcome(outcome.reason, &outcome.message, now);
-    status.record_history(outcome.reason, &outcome.message, now);
-    match state.save_record() {
-        Ok(()) => outcome,
-        Err(error) => SyncOutcome::from_state_error(&error),
-    }
+    let this = Reconciliation::new(valid_sync, env);
+    Ok(match (start_round(&inputs, state.record.stage), from_loop) {
+        (RoundStart::EndRound, _) => None,
+        (RoundStart::AwaitDependency(on), _) => Some(this.await_dependency(state, loop_state, on)),
+        (RoundStart::Poll, from_loop) => {
+            let interrupt = from_loop.map(|from_loop| from_loop.interrupt);
+            Some(Reconciliation { interrupt, ..this }.reconcile_source(state, loop_state))
+        }
+        (RoundStart::DeleteObjects, Some(from_loop)) => {
+            Some(this.delete_sync(state, loop_state, from_loop.hub)?)
+        }
+        (RoundStart::Release, Some(from_loop)) => Some(this.release_sync(from_loop.hub)?),
+        (RoundStart::DeleteObjects | RoundStart::Release, None) => Some(SyncOutcome::for_progress(
+            "the Sync is being deleted, which only the loop does: run `federate sync` without --once"
+                .to_owned(),
+        )),
+    })
 }
 
 /// One round of a Sync. What it does is methods in the modules of their subjects:
@@ -166,24 +107,59 @@ pub(crate) struct Reconciliation<'r> {
 }
 
 impl<'r> Reconciliation<'r> {
-    pub(crate) fn new(
-        valid_sync: &'r ValidSync,
-        env: &'r Environment<'r>,
-        interrupt: Option<&'r Interrupt>,
-    ) -> Self {
-        let round = Self {
-            valid_sync,
-            spec: &valid_sync.object.spec,
-            env,
-            interrupt,
-            window: None,
-            reads_only: false,
-        };
-        Self { window: round.find_window(Timestamp::now()), ..round }
+    pub(crate) fn new(valid_sync: &'r ValidSync, env: &'r Environment<'r>) -> Self {
+        let spec = &valid_sync.object.spec;
+        let window = find_window_state(&spec.windows, Timestamp::now());
+        Self { valid_sync, spec, env, interrupt: None, window, reads_only: false }
     }
 }
 
 impl Reconciliation<'_> {
+    /// Carries out what the source has, and looks at the clusters.
+    fn reconcile_source(&self, state: &mut SyncState<'_>, loop_state: &mut LoopState) -> SyncOutcome {
+        let begun = Instant::now();
+        state.record.follow_clock(Timestamp::now());
+        loop_state.select_paths(&self.spec.source.paths);
+        self.note_window(state, loop_state);
+        let ended = self.walk_stages(state, loop_state);
+        let refused = self.prune_clusters(state);
+        let looked_at = self.check_clusters(state, loop_state, begun);
+        count_clusters(&mut state.record, &loop_state.tracker);
+        let mut outcome = match (ended, looked_at) {
+            (Ok(outcome), Err(stop)) if outcome.is_ready() => stop.into_outcome(),
+            (Ok(outcome), _) => outcome,
+            (Err(stop), _) => stop.into_outcome(),
+        };
+        outcome.drift = self.describe_drift(state, loop_state);
+        if outcome.is_ready() {
+            state.record.success = Some(outcome.message.clone());
+        }
+        outcome.message.extend(refused.map(|refused| format!("; not cleaned: {refused}")));
+        if self.valid_sync.rolls_back && outcome.is_ready() {
+            let name = &self.valid_sync.object.name.name;
+            outcome.message = format!(
+                "rolled back: {}; the Sync is suspended until `federate sync resume {name}`",
+                outcome.message
+            );
+        }
+        record_outcome(state, outcome)
+    }
+
+    /// Waits for another Sync. Clusters are looked at meanwhile.
+    fn await_dependency(
+        &self,
+        state: &mut SyncState<'_>,
+        loop_state: &mut LoopState,
+        on: &str,
+    ) -> SyncOutcome {
+        // What is wrong with clusters is in the status.
+        let _ = self.check_clusters(state, loop_state, Instant::now());
+        count_clusters(&mut state.record, &loop_state.tracker);
+        let message = format!("{on} is not ready");
+        let drift = self.describe_drift(state, loop_state);
+        record_outcome(state, SyncOutcome { reason: SyncReason::DependencyNotReady, message, drift })
+    }
+
     /// What the next step of the round depends on.
     pub(crate) fn build_stage_inputs(
         &self,
@@ -203,8 +179,8 @@ impl Reconciliation<'_> {
         }
     }
 
-    /// Does the round. Clusters that lack the revision do not wait for a registry that cannot be asked.
-    fn advance_round(
+    /// Walks through the stages of a revision. Clusters that lack the revision do not wait for a registry that cannot be asked.
+    fn walk_stages(
         &self,
         state: &mut SyncState<'_>,
         loop_state: &mut LoopState,
@@ -330,6 +306,17 @@ impl Reconciliation<'_> {
         let repo = checkout.find_repo(&self.spec.source.url)?;
         let paths = self.spec.source.paths.iter().filter_map(|path| normalize_path(path).ok());
         Some(repo.narrowed_to(&paths.collect::<Vec<_>>()))
+    }
+}
+
+fn record_outcome(state: &mut SyncState<'_>, outcome: SyncOutcome) -> SyncOutcome {
+    let now = Timestamp::now();
+    let status = &mut state.record.status;
+    status.set_outcome(outcome.reason, &outcome.message, now);
+    status.record_history(outcome.reason, &outcome.message, now);
+    match state.save_record() {
+        Ok(()) => outcome,
+        Err(error) => SyncOutcome::from_state_error(&error),
     }
 }
 

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use federate_sync_api::record::SyncRecord;
-use federate_sync_api::stage::RoundStart;
 use federate_sync_api::status::{SyncReason, SyncStatus};
 use jiff::Timestamp;
 
@@ -11,7 +10,7 @@ use crate::LoopState;
 use crate::environment::Environment;
 use crate::hub::InvalidSync;
 use crate::outcome::SyncOutcome;
-use crate::reconciliation;
+use crate::reconciliation::reconcile_sync;
 use crate::state::{Error, StateFolder, StateStore, SyncState};
 use crate::sync_files::ValidSync;
 
@@ -71,21 +70,10 @@ pub(crate) fn reconcile_in_order(
             .object
             .dependency_full_names()
             .find(|on| !done.iter().any(|done| done.name == *on && done.record.status.is_ready()));
-        let outcome = match reconciliation::choose_start(next, &own.record, unready.as_deref()) {
-            _ if next.object.spec.suspend => None,
-            RoundStart::EndRound => None,
-            RoundStart::AwaitDependency(on) => {
-                let mut loop_state = LoopState::new(env);
-                Some(reconciliation::await_dependency(next, &mut own, &mut loop_state, env, on))
-            }
-            RoundStart::Poll => Some(reconcile_to_the_end(next, &mut own, env)),
-            RoundStart::DeleteObjects | RoundStart::Release => Some(SyncOutcome {
-                reason: SyncReason::Progressing,
-                message:
-                    "the Sync is being deleted, which only the loop does: run `federate sync` without --once"
-                        .to_owned(),
-                drift: None,
-            }),
+        let outcome = if next.object.spec.suspend {
+            None
+        } else {
+            reconcile_to_the_end(next, &mut own, env, unready.as_deref())?
         };
         log_outcome(&next.object.name.full_name(), outcome.as_ref());
         done.push(SyncResult { name: next.object.name.full_name(), outcome, record: own.record });
@@ -93,17 +81,21 @@ pub(crate) fn reconcile_in_order(
     Ok(done)
 }
 
-/// Does rounds of a Sync until its rollout is over, fails, or waits for a person or a time.
-fn reconcile_to_the_end(sync: &ValidSync, state: &mut SyncState<'_>, env: &Environment<'_>) -> SyncOutcome {
-    let mut loop_state = LoopState::new(env);
-    loop {
-        let outcome = reconciliation::reconcile_sync(sync, state, &mut loop_state, env, None);
+/// Reconciles a Sync until its rollout is over, fails, or waits for a person or a time.
+fn reconcile_to_the_end(
+    sync: &ValidSync,
+    state: &mut SyncState<'_>,
+    env: &Environment<'_>,
+    unready: Option<&str>,
+) -> Result<Option<SyncOutcome>, Error> {
+    let (mut loop_state, mut last) = (LoopState::new(env), None);
+    while let Some(outcome) = reconcile_sync(sync, state, &mut loop_state, env, unready, None)? {
+        last = Some(outcome);
         let pause = loop_state.resume.take().map(|at| at.saturating_duration_since(Instant::now()));
-        match pause.filter(|pause| *pause <= MAX_PAUSE) {
-            Some(pause) => std::thread::sleep(pause),
-            None => return outcome,
-        }
+        let Some(pause) = pause.filter(|pause| *pause <= MAX_PAUSE) else { break };
+        std::thread::sleep(pause);
     }
+    Ok(last)
 }
 
 pub(crate) fn log_outcome(sync: &str, outcome: Option<&SyncOutcome>) {

@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use federate_sync_api::DriftMode;
 use federate_sync_api::stage::{RoundEvent, SyncStage};
 use federate_sync_api::status::WindowStatus;
-use federate_sync_api::{DriftMode, WindowState, find_window_state};
 use jiff::Timestamp;
 
 use crate::member_clusters::MemberClusters;
@@ -17,11 +17,6 @@ use crate::reconciliation::Reconciliation;
 use crate::state::SyncState;
 
 impl Reconciliation<'_> {
-    /// The state of the windows of the Sync, if it has any.
-    pub(crate) fn find_window(&self, now: Timestamp) -> Option<WindowState> {
-        find_window_state(&self.spec.windows, now)
-    }
-
     /// Notes in the status whether a window is open, and when the round is repeated because that changes.
     pub(crate) fn note_window(&self, state: &mut SyncState<'_>, loop_state: &mut LoopState) {
         let window = self.window;

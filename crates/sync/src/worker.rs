@@ -7,11 +7,8 @@ use std::time::{Duration, Instant};
 
 use federate_kubernetes::finding::join_names;
 use federate_live::Interrupt;
-use federate_repo::EmptyTree;
-use federate_session::{Session, SessionOptions};
 use federate_sync_api::SyncSpec;
 use federate_sync_api::record::SyncRecord;
-use federate_sync_api::stage::{DeletionEvent, RoundStart, SyncStage, finish_deletion};
 use federate_sync_api::status::SyncReason;
 
 use crate::LoopState;
@@ -23,7 +20,7 @@ use crate::member_clusters::tracker;
 use crate::member_clusters::watches::MemberWatches;
 use crate::notifications;
 use crate::outcome::SyncOutcome;
-use crate::reconciliation;
+use crate::reconciliation::{LoopContext, reconcile_sync};
 use crate::run;
 use crate::state::{StateStore, SyncState};
 use crate::sync_files::ValidSync;
@@ -38,9 +35,6 @@ const DEBOUNCE: Duration = Duration::from_millis(100);
 const MAX_DEBOUNCE: Duration = Duration::from_secs(2);
 /// A comparison begins this long after the first change in a cluster: one command often changes several objects.
 const COMPARISON_DELAY: Duration = Duration::from_millis(200);
-
-/// How soon a Sync is looked at again whose objects are still being deleted.
-const DELETION_POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// How soon clusters are compared again if the state could not be read.
 const STATE_RETRY_PAUSE: Duration = Duration::from_secs(5);
@@ -338,82 +332,12 @@ impl SyncWorker<'_> {
         }
         let mut state = self.shared.states.open_state(valid_sync)?;
         let unready = if deleting { None } else { self.find_unready(valid_sync)? };
-        let outcome = match reconciliation::choose_start(valid_sync, &state.record, unready.as_deref()) {
-            RoundStart::EndRound => None,
-            RoundStart::AwaitDependency(on) => {
-                Some(reconciliation::await_dependency(valid_sync, &mut state, loop_state, env, on))
-            }
-            RoundStart::Poll => {
-                Some(reconciliation::reconcile_sync(valid_sync, &mut state, loop_state, env, Some(interrupt)))
-            }
-            RoundStart::DeleteObjects => Some(self.delete_objects(valid_sync, &mut state, loop_state)?),
-            RoundStart::Release => Some(self.release_sync(valid_sync)?),
-        };
+        let from_loop = Some(LoopContext { interrupt, hub });
+        let outcome = reconcile_sync(valid_sync, &mut state, loop_state, env, unready.as_deref(), from_loop)?;
         if !deleting {
             self.report_left(valid_sync, &mut state)?;
         }
         Ok((outcome, state.record))
-    }
-
-    /// Lets a Sync go that is being deleted and leaves its objects.
-    fn release_sync(&self, valid_sync: &ValidSync) -> Result<SyncOutcome, crate::state::Error> {
-        let why = if valid_sync.object.deletes_objects() { "the Sync is suspended: " } else { "" };
-        if let Some(hub) = self.shared.hub {
-            hub::remove_finalizer(hub, &valid_sync.object.name)?;
-        }
-        Ok(SyncOutcome::for_success(&format!("{why}the objects in member clusters stay where they are")))
-    }
-
-    /// Deletes the objects of a Sync that is being deleted, and lets it go when they are gone.
-    fn delete_objects(
-        &self,
-        valid_sync: &ValidSync,
-        state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
-    ) -> Result<SyncOutcome, crate::state::Error> {
-        let mut outcome = reconciliation::delete_managed(valid_sync, state, self.shared.env);
-        let Some(hub) = self.shared.hub else { return Ok(outcome) };
-        let event = match outcome.reason {
-            SyncReason::ReconciliationSucceeded => DeletionEvent::Deleted,
-            SyncReason::Progressing => DeletionEvent::Terminating,
-            _ if self.lost_credentials(hub, valid_sync)? => DeletionEvent::CredentialsLost,
-            _ => DeletionEvent::NotDeleted,
-        };
-        match event {
-            DeletionEvent::Terminating => loop_state.resume = Some(Instant::now() + DELETION_POLL_INTERVAL),
-            // They went with the namespace, and do not come back.
-            DeletionEvent::CredentialsLost => outcome = self.leave_objects(hub, valid_sync, state),
-            DeletionEvent::Deleted | DeletionEvent::NotDeleted => {}
-        }
-        if finish_deletion(event) == SyncStage::Released {
-            hub::remove_finalizer(hub, &valid_sync.object.name)?;
-        }
-        Ok(outcome)
-    }
-
-    /// Reports the clusters that can never be reached again, and keep the objects of the Sync.
-    fn leave_objects(
-        &self,
-        hub: &HubClient,
-        valid_sync: &ValidSync,
-        state: &mut SyncState<'_>,
-    ) -> SyncOutcome {
-        let scope = state.record.status.managed_scope.take().unwrap_or_default();
-        let clusters: Vec<&str> = scope.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
-        let message = format!(
-            "the namespace was deleted with the credentials of the Sync: its objects stay in {}",
-            join_names(&clusters, 20)
-        );
-        tracing::error!(sync = self.name, "{message}");
-        hub.report_event(valid_sync, EventType::Warning, "ObjectsLeftBehind", &message, None);
-        SyncOutcome::for_success(&message)
-    }
-
-    /// Whether clusters can never be reached again, because the namespace with the credentials is being deleted.
-    fn lost_credentials(&self, hub: &HubClient, valid_sync: &ValidSync) -> Result<bool, hub::Error> {
-        let nothing = Session::open(&EmptyTree, SessionOptions::new(self.shared.env.dialects));
-        let reaches = self.shared.env.services.member_access(valid_sync, &nothing).is_ok();
-        Ok(!reaches && hub.is_terminating(&valid_sync.object.name.namespace)?)
     }
 
     /// Reports the clusters that the Sync has left, and notes that: a process that is killed before reports them again.

@@ -35,7 +35,7 @@ pub(crate) fn compare_due_clusters(
     env: &Environment<'_>,
     due: DueComparisons,
 ) -> Option<(ComparedClusters, Option<String>)> {
-    let round = Reconciliation::new(valid_sync, env, None);
+    let round = Reconciliation::new(valid_sync, env);
     if !round.looks_for_drift() || round.must_lead().is_err() {
         return None;
     }

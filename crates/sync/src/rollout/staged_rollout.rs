@@ -8,11 +8,11 @@ use federate_dialect::stages::UpdateStage;
 use federate_kubernetes::{Cluster, ClusterName};
 use federate_reconcile::RepoRef;
 use federate_session::Session;
-use federate_sync_api::ApplySpec;
 use federate_sync_api::progress::{ClusterRevisions, NextRolloutStep, RolloutState};
 use federate_sync_api::rollout::RolloutSpec;
 use federate_sync_api::stage::{RoundEvent, StageInputs};
 use federate_sync_api::status::{RolloutStatus, SyncReason};
+use federate_sync_api::{ApplySpec, find_window_state};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::member_clusters::cluster_counts::count_clusters;
@@ -148,7 +148,7 @@ impl Reconciliation<'_> {
     /// Whether a rollout may take another step in a round that began at a time: windows close, people abort, suspend or change
     /// the Sync, the process is asked to end, and the source is looked at at the interval.
     pub(crate) fn may_go_on(&self, state: &SyncState<'_>, revision: &str, begun: Instant) -> bool {
-        let window = self.find_window(Timestamp::now());
+        let window = find_window_state(&self.spec.windows, Timestamp::now());
         let inputs = StageInputs {
             window_is_open: window.is_none_or(|window| window.is_open),
             ..self.build_stage_inputs(&state.record, RoundEvent::Waiting, revision)
