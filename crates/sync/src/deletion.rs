@@ -12,7 +12,7 @@ use jiff::Timestamp;
 
 use crate::hub::{self, EventType, HubClient};
 use crate::outcome::{SyncOutcome, single_line};
-use crate::plan::sessions::LoopState;
+use crate::plan::sessions::SyncRuntime;
 use crate::reconciliation::Reconciliation;
 use crate::state::{Error as StateError, SyncState};
 
@@ -34,7 +34,7 @@ impl Reconciliation<'_> {
     pub(crate) fn delete_sync(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         hub: Option<&HubClient>,
     ) -> Result<SyncOutcome, StateError> {
         let mut outcome = self.delete_managed(state);
@@ -46,7 +46,7 @@ impl Reconciliation<'_> {
             _ => DeletionEvent::NotDeleted,
         };
         match event {
-            DeletionEvent::Terminating => loop_state.resume = Some(Instant::now() + DELETION_POLL_INTERVAL),
+            DeletionEvent::Terminating => runtime.resume = Some(Instant::now() + DELETION_POLL_INTERVAL),
             // They went with the namespace, and do not come back.
             DeletionEvent::CredentialsLost => outcome = self.leave_objects(hub, state),
             DeletionEvent::Deleted | DeletionEvent::NotDeleted => {}

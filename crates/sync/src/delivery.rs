@@ -15,7 +15,7 @@ use crate::member_clusters::selection::selected_names;
 use crate::member_clusters::{HealthWait, MemberClusters};
 use crate::outcome::{ReconcileError, SyncOutcome};
 use crate::plan::RenderedRevision;
-use crate::plan::sessions::{LoopState, RevisionSession, SourceState};
+use crate::plan::sessions::{RevisionSession, SourceState, SyncRuntime};
 use crate::reconciliation::Reconciliation;
 use crate::state::SyncState;
 
@@ -33,7 +33,7 @@ impl Reconciliation<'_> {
     pub(crate) fn accept_revision(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         SourceState { tip, .. }: &SourceState,
         rendered: Option<&RenderedRevision>,
     ) -> Result<Delivery, ReconcileError> {
@@ -47,7 +47,7 @@ impl Reconciliation<'_> {
         self.start_policies(state, session, previous, former, tip);
         let keeps = self.staged_rollout().is_some() || !state.record.policies.is_empty();
         if let Some(former) = former.filter(|former| keeps && former != tip) {
-            state.keep_former_plan(former)?;
+            state.storage.keep_former_plan(former)?;
         }
         let rendering = self.start_rollout(state, session, tip, before.as_ref())?;
         state.write_plan(session.plan())?;
@@ -69,10 +69,10 @@ impl Reconciliation<'_> {
             // The repository changes when all clusters are at the revision.
             repository: before.and_then(|accepted| accepted.repository),
             rendering,
-            inventory_digest: loop_state.inventory_digest().cloned(),
+            inventory_digest: runtime.inventory_digest().cloned(),
             ..AcceptedRevision::default()
         });
-        loop_state.tracker.retain_clusters(&selected_names(self.spec, session).collect());
+        runtime.tracker.retain_clusters(&selected_names(self.spec, session).collect());
         Ok(match (self.staged_rollout(), &state.record.rollout) {
             (Some(_), Some(_)) => Delivery::Stages,
             _ if self.rolls_policies(state) => Delivery::Policies,
@@ -86,7 +86,7 @@ impl Reconciliation<'_> {
         &self,
         step: DeliveryStep,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         source_state: &SourceState,
         rendered: Option<RenderedRevision>,
     ) -> Result<DeliveryResult, ReconcileError> {
@@ -98,23 +98,23 @@ impl Reconciliation<'_> {
         let is_new = rendered.is_some();
         let (session, changed) = match rendered {
             Some(RenderedRevision { session, changed, .. }) => (session, changed),
-            None => (self.accepted_session(state, loop_state, checkout)?, None),
+            None => (self.accepted_session(state, runtime, checkout)?, None),
         };
         let revision = RevisionSession { session: &session, repo: repo.as_ref() };
         let delivered = match step {
-            DeliveryStep::RollOut => self.roll_out(state, loop_state, revision, name),
+            DeliveryStep::RollOut => self.roll_out(state, runtime, revision, name),
             DeliveryStep::RollOutPolicies => {
                 if !is_new {
                     self.start_policies(state, &session, Some(session.plan()), Some(tip), tip);
                 }
-                self.roll_out_policies(state, loop_state, revision, changed.as_ref(), source_state)
+                self.roll_out_policies(state, runtime, revision, changed.as_ref(), source_state)
             }
-            DeliveryStep::Retry => self.retry_clusters(state, loop_state, revision, name),
+            DeliveryStep::Retry => self.retry_clusters(state, runtime, revision, name),
             DeliveryStep::Apply => {
-                self.apply_revision(state, loop_state, revision, changed.as_ref(), source_state)
+                self.apply_revision(state, runtime, revision, changed.as_ref(), source_state)
             }
         };
-        loop_state.put_accepted(checkout, session, repo);
+        runtime.put_accepted(checkout, session, repo);
         let event = match (step, &delivered) {
             (DeliveryStep::RollOut | DeliveryStep::RollOutPolicies, Ok(outcome))
                 if outcome.is_progressing() =>
@@ -123,7 +123,7 @@ impl Reconciliation<'_> {
             }
             (_, Ok(_)) => RoundEvent::Delivered,
             (DeliveryStep::RollOut | DeliveryStep::RollOutPolicies, Err(_)) => RoundEvent::Waiting,
-            (DeliveryStep::Apply | DeliveryStep::Retry, Err(_)) => Self::note_failing(state, loop_state),
+            (DeliveryStep::Apply | DeliveryStep::Retry, Err(_)) => Self::note_failing(state, runtime),
         };
         Ok(DeliveryResult { event, outcome: delivered })
     }
@@ -132,7 +132,7 @@ impl Reconciliation<'_> {
     fn apply_revision(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         RevisionSession { session, repo }: RevisionSession<'_>,
         changed: Option<&BTreeSet<ObjectRef>>,
         SourceState { tip, name, .. }: &SourceState,
@@ -143,13 +143,13 @@ impl Reconciliation<'_> {
             .or_else(|| self.spec.push.as_ref().map(|push| format!("pushed {name} to {}", push.url)));
         if changed.is_none() {
             // All clusters are read, and brought to the revision.
-            loop_state.tracker.take_comparison_due(Duration::ZERO);
+            runtime.tracker.take_comparison_due(Duration::ZERO);
         }
         let applied = self.spec.apply.as_ref().map(|apply| {
             let cache = state.git_cache();
             let members = self.member_clusters(session, repo.cloned(), state);
-            let (tracker, status) = (&mut loop_state.tracker, &mut state.record.status);
-            self.interrupt_when_revised(&cache, tip, &mut loop_state.resume, |interrupt| {
+            let (tracker, status) = (&mut runtime.tracker, &mut state.record.status);
+            self.interrupt_when_revised(&cache, tip, &mut runtime.resume, |interrupt| {
                 let members = MemberClusters { interrupt, only_objects: changed, ..members };
                 members.apply_all(apply, None, tracker, status)
             })
@@ -167,7 +167,7 @@ impl Reconciliation<'_> {
     fn retry_clusters(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         RevisionSession { session, repo }: RevisionSession<'_>,
         name: &str,
     ) -> Result<SyncOutcome, ReconcileError> {
@@ -177,20 +177,20 @@ impl Reconciliation<'_> {
         let (cache, pending) = (state.git_cache(), accepted.pending.unwrap_or_default());
         if let Some(apply) = &self.spec.apply {
             let wait = HealthWait::UntilTimeout(self.spec.health_timeout(apply));
-            let tracker = &mut loop_state.tracker;
-            self.interrupt_when_revised(&cache, &accepted.tip, &mut loop_state.resume, |interrupt| {
+            let tracker = &mut runtime.tracker;
+            self.interrupt_when_revised(&cache, &accepted.tip, &mut runtime.resume, |interrupt| {
                 let members = MemberClusters { interrupt, ..members.clone() };
                 members.update_clusters(apply, &pending, wait, tracker);
             });
         }
-        members.update_status(&loop_state.tracker, &mut state.record.status)?;
+        members.update_status(&runtime.tracker, &mut state.record.status)?;
         Ok(SyncOutcome::for_success(&format!("every cluster is at {name}")))
     }
 
     /// Notes which clusters are not at the revision yet.
-    fn note_failing(state: &mut SyncState<'_>, loop_state: &LoopState) -> RoundEvent {
+    fn note_failing(state: &mut SyncState<'_>, runtime: &SyncRuntime) -> RoundEvent {
         let failing: BTreeSet<String> =
-            loop_state.tracker.failure_causes().map(|(name, _)| name.clone()).collect();
+            runtime.tracker.failure_causes().map(|(name, _)| name.clone()).collect();
         let event = if failing.is_empty() { RoundEvent::Interrupted } else { RoundEvent::ClustersFailed };
         if let Some(accepted) = &mut state.record.accepted {
             accepted.pending = (!failing.is_empty()).then_some(failing);
@@ -202,7 +202,7 @@ impl Reconciliation<'_> {
     pub(crate) fn record_delivery(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         SourceState { checkout, name, .. }: &SourceState,
     ) -> Result<(), ReconcileError> {
         let is_staged = self.staged_rollout().is_some();
@@ -214,11 +214,11 @@ impl Reconciliation<'_> {
             }
         }
         state.record.status.last_applied_revision = Some(name.clone());
-        loop_state.formers.clear();
+        runtime.formers.clear();
         if is_staged {
             (state.record.rollout, state.record.status.rollout) = (None, None);
             state.save_record()?;
-            state.forget_former_plans(&BTreeSet::new())?;
+            state.storage.forget_former_plans(&BTreeSet::new())?;
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ pub use leader::{Leader, LeaderOptions};
 pub use objects::read_sync;
 pub use plan_store::{PlanStoreError, PlanStoreIndex};
 pub use requests::SyncOperation;
-pub use store::HubStateStore;
+pub use store::HubStates;
 pub use tenancy::Tenancy;
 pub use watcher::SyncObjects;
 

@@ -12,12 +12,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::environment::Environment;
-use crate::hub::HubStateStore;
+use crate::hub::HubStates;
 use crate::member_clusters::selection::selected_names;
 use crate::outcome::ReconcileError;
-use crate::plan::sessions::LoopState;
+use crate::plan::sessions::SyncRuntime;
 use crate::reconciliation::Reconciliation;
-use crate::state::{StateStore, SyncState};
+use crate::state::{SyncState, SyncStates};
 use crate::sync_files::ValidSync;
 
 /// Why a question has no answer.
@@ -118,21 +118,21 @@ impl TreeObject {
 /// Compares the clusters with a commit, or with the newest revision of the source.
 pub fn diff_sync(
     valid_sync: &ValidSync,
-    states: &HubStateStore,
+    states: &HubStates,
     env: &Environment<'_>,
     commit: Option<&str>,
 ) -> Result<SyncDiff, InspectionError> {
     let round = Reconciliation { reads_only: true, ..Reconciliation::new(valid_sync, env) };
     let mut state = states.open_state(valid_sync)?;
-    let mut loop_state = LoopState::new(env);
-    loop_state.select_paths(&valid_sync.object.spec.source.paths);
+    let mut runtime = SyncRuntime::new(env);
+    runtime.select_paths(&valid_sync.object.spec.source.paths);
     let source_state = match commit {
         Some(_) => None,
-        None => round.poll_source(&mut state, &mut loop_state, false)?,
+        None => round.poll_source(&mut state, &mut runtime, false)?,
     };
     let (session, repo, revision) = if let Some(source_state) = source_state {
-        round.observe_clusters(&mut state, &mut loop_state, &source_state.checkout)?;
-        let session = loop_state.take_session(&source_state.checkout, state.read_plan()?.as_ref());
+        round.observe_clusters(&mut state, &mut runtime, &source_state.checkout)?;
+        let session = runtime.take_session(&source_state.checkout, state.read_plan()?.as_ref());
         (session, round.find_repo(&source_state.checkout), source_state.name)
     } else {
         let commit = commit.map(str::to_owned).or_else(|| accepted_tip(&state));
@@ -153,7 +153,7 @@ pub fn diff_sync(
 /// Reads the objects of a Sync with their health, in each cluster those of the revision that it has.
 pub fn read_tree(
     valid_sync: &ValidSync,
-    states: &HubStateStore,
+    states: &HubStates,
     env: &Environment<'_>,
 ) -> Result<SyncTree, InspectionError> {
     let round = Reconciliation { reads_only: true, ..Reconciliation::new(valid_sync, env) };

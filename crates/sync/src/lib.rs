@@ -36,5 +36,4 @@ mod uri;
 mod window;
 mod worker;
 
-pub use plan::sessions::LoopState;
 pub use source::credentials;

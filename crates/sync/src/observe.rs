@@ -22,7 +22,7 @@ use crate::observe::inventory_status::InventoryStatus;
 use crate::observe::members_status::MembersStatus;
 use crate::observe::planned_status::PlannedStatus;
 use crate::outcome::ReconcileError;
-use crate::plan::sessions::{Checkout, LoopState};
+use crate::plan::sessions::{Checkout, SyncRuntime};
 use crate::reconciliation::Reconciliation;
 use crate::state::SyncState;
 
@@ -31,19 +31,19 @@ impl Reconciliation<'_> {
     pub(crate) fn observe_clusters(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         checkout: &Checkout,
     ) -> Result<(), ReconcileError> {
         if self.spec.inventory.is_repo() {
-            loop_state.observed = None;
+            runtime.observed = None;
             return Ok(());
         }
         let open = state.record.accepted.as_ref().filter(|_| state.record.stage != SyncStage::Idle);
         let planned =
-            open.filter(|accepted| accepted.inventory_digest.as_ref() == loop_state.inventory_digest());
+            open.filter(|accepted| accepted.inventory_digest.as_ref() == runtime.inventory_digest());
         if let Some(accepted) = planned {
             // A revision that only lost clusters lack is planned again without them.
-            let lost = loop_state.unreachable_members();
+            let lost = runtime.unreachable_members();
             let pending = accepted.pending.as_ref();
             let waits_for_lost = pending.is_some_and(|pending| {
                 pending.iter().all(|name| lost.is_some_and(|lost| lost.contains_key(name.as_str())))
@@ -52,13 +52,13 @@ impl Reconciliation<'_> {
                 return Ok(());
             }
         }
-        if loop_state.find_session(checkout).is_none() {
-            let session = loop_state.take_session(checkout, state.read_plan()?.as_ref());
-            loop_state.put_session(checkout, session);
+        if runtime.find_session(checkout).is_none() {
+            let session = runtime.take_session(checkout, state.read_plan()?.as_ref());
+            runtime.put_session(checkout, session);
         }
-        let Some(session) = loop_state.find_session(checkout) else { return Ok(()) };
+        let Some(session) = runtime.find_session(checkout) else { return Ok(()) };
         // What was read before stays if nothing can be read now.
-        let known = loop_state.observed.as_ref().and_then(|observed| observed.members.clone());
+        let known = runtime.observed.as_ref().and_then(|observed| observed.members.clone());
         let before = known.clone().unwrap_or_else(|| MembersStatus::from_state(state, &self.name()));
         let observed = self.read_status(session, before)?;
         if let Some(members) =
@@ -67,7 +67,7 @@ impl Reconciliation<'_> {
             self.must_lead()?;
             members.save_to(state)?;
         }
-        loop_state.observed = Some(observed);
+        runtime.observed = Some(observed);
         Ok(())
     }
 
@@ -76,32 +76,27 @@ impl Reconciliation<'_> {
     pub(crate) fn moves_placements(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         checkout: &Checkout,
     ) -> Result<bool, ReconcileError> {
-        let inventory_digest = loop_state.inventory_digest().cloned();
+        let inventory_digest = runtime.inventory_digest().cloned();
         let kept = state.read_plan()?;
         let Some(accepted) = &state.record.accepted else { return Ok(true) };
         if accepted.inventory_digest == inventory_digest {
             return Ok(false);
         }
-        let session = Self::render_session(
-            loop_state,
-            checkout,
-            kept.as_ref(),
-            self.apply_limit(),
-            self.destination(),
-        )?;
+        let session =
+            Self::render_session(runtime, checkout, kept.as_ref(), self.apply_limit(), self.destination())?;
         let stays =
             kept.is_some_and(|kept| previous::write_plan(&kept) == previous::write_plan(session.plan()));
         if !stays {
-            loop_state.put_session(checkout, session);
+            runtime.put_session(checkout, session);
             return Ok(true);
         }
         if let Some(accepted) = &mut state.record.accepted {
             accepted.inventory_digest = inventory_digest;
         }
-        loop_state.put_accepted(checkout, session, self.find_repo(checkout));
+        runtime.put_accepted(checkout, session, self.find_repo(checkout));
         Ok(false)
     }
 

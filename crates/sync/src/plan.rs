@@ -25,7 +25,7 @@ use crate::member_clusters::selection::selected_names;
 use crate::outcome::{ReconcileError, SyncOutcome};
 use crate::plan::changes::RenderedObjects;
 use crate::plan::guard::{describe_excess, prune_limit};
-use crate::plan::sessions::{Checkout, LoopState, SourceState};
+use crate::plan::sessions::{Checkout, SourceState, SyncRuntime};
 use crate::reconciliation::Reconciliation;
 use crate::source::SourceAddress;
 use crate::source::poll::{branch_error, credentials_error};
@@ -50,11 +50,11 @@ impl Reconciliation<'_> {
     pub(crate) fn render_and_publish(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         source_state: &SourceState,
     ) -> Result<RenderedRevision, ReconcileError> {
         let SourceState { checkout, name, .. } = source_state;
-        loop_state.tracker.clear_failures();
+        runtime.tracker.clear_failures();
         tracing::info!(sync = self.name(), revision = name, "carrying out a new revision");
         state.record.status.set_progressing(&format!("carrying out {name}"), Timestamp::now());
         if self.spec.push.is_some() {
@@ -64,37 +64,32 @@ impl Reconciliation<'_> {
         state.save_record()?;
         let previous = state.read_plan()?;
         self.must_lead()?;
-        loop_state.rendered_before = None;
+        runtime.rendered_before = None;
         let (mut branches, mut artifact) = (Vec::new(), None);
         let session = if let Some(commit) = &self.spec.commit {
-            let (session, committed) =
-                self.commit_rendering(commit, loop_state, checkout, previous.as_ref())?;
+            let (session, committed) = self.commit_rendering(commit, runtime, checkout, previous.as_ref())?;
             branches = committed;
             session
         } else if let Some(push) = &self.spec.push {
             let has_pushed = state.record.status.artifact.is_some();
             let (session, pushed) =
-                self.push_rendering(push, loop_state, source_state, previous.as_ref(), has_pushed)?;
+                self.push_rendering(push, runtime, source_state, previous.as_ref(), has_pushed)?;
             artifact = Some(pushed);
             session
         } else {
             let (limit, destination) = (self.apply_limit(), self.destination());
-            Self::render_session(loop_state, checkout, previous.as_ref(), limit, destination)?
+            Self::render_session(runtime, checkout, previous.as_ref(), limit, destination)?
         };
         if self.spec.clusters.is_some() && selected_names(self.spec, &session).next().is_none() {
-            loop_state.put_session(checkout, session);
+            runtime.put_session(checkout, session);
             return Err(ReconcileError::new(
                 SyncReason::BuildFailed,
                 "`spec.clusters` selects no cluster of the inventory",
             ));
         }
         let repo = self.find_repo(checkout);
-        let changed = self.find_changed_objects(
-            loop_state.rendered_before.take(),
-            &session,
-            repo.as_ref(),
-            &state.record,
-        );
+        let changed =
+            self.find_changed_objects(runtime.rendered_before.take(), &session, repo.as_ref(), &state.record);
         Ok(RenderedRevision { session, branches, artifact, previous, changed })
     }
 
@@ -102,14 +97,14 @@ impl Reconciliation<'_> {
     pub(crate) fn check_revision(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         SourceState { checkout, name, .. }: &SourceState,
     ) -> Result<SyncOutcome, ReconcileError> {
         Self::note_waiting(state, name);
         let kept = state.read_plan()?;
         let (limit, destination) = (self.apply_limit(), self.destination());
-        let session = Self::render_session(loop_state, checkout, kept.as_ref(), limit, destination)?;
-        loop_state.put_session(checkout, session);
+        let session = Self::render_session(runtime, checkout, kept.as_ref(), limit, destination)?;
+        runtime.put_session(checkout, session);
         Ok(SyncOutcome::for_progress(format!("{name} {}", self.describe_wait())))
     }
 
@@ -117,33 +112,33 @@ impl Reconciliation<'_> {
     pub(crate) fn accepted_session(
         &self,
         state: &SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         checkout: &Checkout,
     ) -> Result<Session, ReconcileError> {
-        let session = if let Some(session) = loop_state.take_accepted(checkout) {
+        let session = if let Some(session) = runtime.take_accepted(checkout) {
             session
         } else {
             let (limit, destination) = (self.apply_limit(), self.destination());
-            Self::render_session(loop_state, checkout, state.read_plan()?.as_ref(), limit, destination)?
+            Self::render_session(runtime, checkout, state.read_plan()?.as_ref(), limit, destination)?
         };
-        loop_state.tracker.retain_clusters(&selected_names(self.spec, &session).collect());
+        runtime.tracker.retain_clusters(&selected_names(self.spec, &session).collect());
         Ok(session)
     }
 
     /// Renders. Returns an error if the repo has errors, or if too much would go.
     pub(crate) fn render_session(
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         checkout: &Checkout,
         accepted: Option<&Plan>,
         limit: Option<PruneLimit>,
         destination: Destination,
     ) -> Result<Session, ReconcileError> {
-        let session = loop_state.take_session(checkout, accepted);
+        let session = runtime.take_session(checkout, accepted);
         match Self::find_refusal(&session, accepted, limit, destination) {
             None => Ok(session),
             Some(stop) => {
                 // The next revision may differ only a little from this one.
-                loop_state.put_session(checkout, session);
+                runtime.put_session(checkout, session);
                 Err(stop)
             }
         }
@@ -153,7 +148,7 @@ impl Reconciliation<'_> {
     pub(crate) fn commit_rendering(
         &self,
         commit: &CommitSpec,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         checkout: &Checkout,
         accepted: Option<&Plan>,
     ) -> Result<(Session, Vec<BranchStatus>), ReconcileError> {
@@ -185,8 +180,7 @@ impl Reconciliation<'_> {
         let committed = run.commit_rendering(
             |on_branch: Option<&Plan>| {
                 let plan = on_branch.or(accepted);
-                let session =
-                    Self::render_session(loop_state, checkout, plan, Some(limit), self.destination())?;
+                let session = Self::render_session(runtime, checkout, plan, Some(limit), self.destination())?;
                 Ok((session, checkout.read_provenance(location)))
             },
             |error| tracing::info!(sync = self.name(), %error, "committing again"),
@@ -200,7 +194,7 @@ impl Reconciliation<'_> {
             CommitOutcome::Errors => Vec::new(),
             CommitOutcome::Refused(excess) => {
                 // The next revision may differ only a little from this one.
-                loop_state.put_session(checkout, session);
+                runtime.put_session(checkout, session);
                 return Err(ReconcileError::new(SyncReason::PruneFailed, describe_excess(&excess)));
             }
         };

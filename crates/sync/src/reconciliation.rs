@@ -24,7 +24,7 @@ use crate::hub::HubClient;
 use crate::member_clusters::cluster_counts::count_clusters;
 use crate::outcome::ReconcileError;
 pub use crate::outcome::SyncOutcome;
-use crate::plan::sessions::{Checkout, LoopState, SourceState};
+use crate::plan::sessions::{Checkout, SourceState, SyncRuntime};
 use crate::state::{Error as StateError, SyncState};
 use crate::sync_files::ValidSync;
 
@@ -42,7 +42,7 @@ pub(crate) struct LoopContext<'l> {
 pub(crate) fn reconcile_sync(
     valid_sync: &ValidSync,
     state: &mut SyncState<'_>,
-    loop_state: &mut LoopState,
+    runtime: &mut SyncRuntime,
     env: &Environment<'_>,
     unready_dependency: Option<&str>,
     from_loop: Option<LoopContext<'_>>,
@@ -57,13 +57,13 @@ pub(crate) fn reconcile_sync(
     let this = Reconciliation::new(valid_sync, env);
     Ok(match (start_round(&inputs, state.record.stage), from_loop) {
         (RoundStart::EndRound, _) => None,
-        (RoundStart::AwaitDependency(on), _) => Some(this.await_dependency(state, loop_state, on)),
+        (RoundStart::AwaitDependency(on), _) => Some(this.await_dependency(state, runtime, on)),
         (RoundStart::Poll, from_loop) => {
             let interrupt = from_loop.map(|from_loop| from_loop.interrupt);
-            Some(Reconciliation { interrupt, ..this }.reconcile_source(state, loop_state))
+            Some(Reconciliation { interrupt, ..this }.reconcile_source(state, runtime))
         }
         (RoundStart::DeleteObjects, Some(from_loop)) => {
-            Some(this.delete_sync(state, loop_state, from_loop.hub)?)
+            Some(this.delete_sync(state, runtime, from_loop.hub)?)
         }
         (RoundStart::Release, Some(from_loop)) => Some(this.release_sync(from_loop.hub)?),
         (RoundStart::DeleteObjects | RoundStart::Release, None) => Some(SyncOutcome::for_progress(
@@ -116,21 +116,21 @@ impl<'r> Reconciliation<'r> {
 
 impl Reconciliation<'_> {
     /// Carries out what the source has, and looks at the clusters.
-    fn reconcile_source(&self, state: &mut SyncState<'_>, loop_state: &mut LoopState) -> SyncOutcome {
+    fn reconcile_source(&self, state: &mut SyncState<'_>, runtime: &mut SyncRuntime) -> SyncOutcome {
         let begun = Instant::now();
         state.record.follow_clock(Timestamp::now());
-        loop_state.select_paths(&self.spec.source.paths);
-        self.note_window(state, loop_state);
-        let ended = self.walk_stages(state, loop_state);
+        runtime.select_paths(&self.spec.source.paths);
+        self.note_window(state, runtime);
+        let ended = self.walk_stages(state, runtime);
         let refused = self.prune_clusters(state);
-        let looked_at = self.check_clusters(state, loop_state, begun);
-        count_clusters(&mut state.record, &loop_state.tracker);
+        let looked_at = self.check_clusters(state, runtime, begun);
+        count_clusters(&mut state.record, &runtime.tracker);
         let mut outcome = match (ended, looked_at) {
             (Ok(outcome), Err(stop)) if outcome.is_ready() => stop.into_outcome(),
             (Ok(outcome), _) => outcome,
             (Err(stop), _) => stop.into_outcome(),
         };
-        outcome.drift = self.describe_drift(state, loop_state);
+        outcome.drift = self.describe_drift(state, runtime);
         if outcome.is_ready() {
             state.record.success = Some(outcome.message.clone());
         }
@@ -149,14 +149,14 @@ impl Reconciliation<'_> {
     fn await_dependency(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         on: &str,
     ) -> SyncOutcome {
         // What is wrong with clusters is in the status.
-        let _ = self.check_clusters(state, loop_state, Instant::now());
-        count_clusters(&mut state.record, &loop_state.tracker);
+        let _ = self.check_clusters(state, runtime, Instant::now());
+        count_clusters(&mut state.record, &runtime.tracker);
         let message = format!("{on} is not ready");
-        let drift = self.describe_drift(state, loop_state);
+        let drift = self.describe_drift(state, runtime);
         record_outcome(state, SyncOutcome { reason: SyncReason::DependencyNotReady, message, drift })
     }
 
@@ -183,12 +183,12 @@ impl Reconciliation<'_> {
     fn walk_stages(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
     ) -> Result<SyncOutcome, ReconcileError> {
         match self.is_artifact_overwritten(&state.record) {
-            Ok(is_overwritten) => self.take_steps(state, loop_state, is_overwritten),
+            Ok(is_overwritten) => self.take_steps(state, runtime, is_overwritten),
             Err(stop) if state.record.stage.is_under_way() => {
-                let outcome = self.take_steps(state, loop_state, false)?;
+                let outcome = self.take_steps(state, runtime, false)?;
                 if outcome.is_ready() { Err(stop) } else { Ok(outcome) }
             }
             Err(stop) => Err(stop),
@@ -199,18 +199,18 @@ impl Reconciliation<'_> {
     fn take_steps(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         is_overwritten: bool,
     ) -> Result<SyncOutcome, ReconcileError> {
-        let Some(source_state) = self.poll_source(state, loop_state, is_overwritten)? else {
+        let Some(source_state) = self.poll_source(state, runtime, is_overwritten)? else {
             return Ok(unchanged_outcome(state));
         };
-        self.observe_clusters(state, loop_state, &source_state.checkout)?;
+        self.observe_clusters(state, runtime, &source_state.checkout)?;
         state.record.status.last_attempted_revision = Some(source_state.name.clone());
         let mut event = if is_overwritten {
             RoundEvent::OtherRevision
         } else {
-            self.find_revision_event(state, loop_state, &source_state)?
+            self.find_revision_event(state, runtime, &source_state)?
         };
         let mut stage = state.record.stage;
         let mut rendered = None;
@@ -229,35 +229,35 @@ impl Reconciliation<'_> {
             }
             match effect {
                 RoundEffect::RenderAndPublish => {
-                    rendered = Some(self.render_and_publish(state, loop_state, &source_state)?);
+                    rendered = Some(self.render_and_publish(state, runtime, &source_state)?);
                     event = RoundEvent::Rendered;
                 }
                 RoundEffect::Accept => {
                     event = RoundEvent::Accepted(self.accept_revision(
                         state,
-                        loop_state,
+                        runtime,
                         &source_state,
                         rendered.as_ref(),
                     )?);
                 }
                 RoundEffect::Deliver(step) => {
                     let result =
-                        self.deliver_revision(step, state, loop_state, &source_state, rendered.take())?;
+                        self.deliver_revision(step, state, runtime, &source_state, rendered.take())?;
                     (event, ended) = (result.event, result.outcome);
                 }
                 RoundEffect::Finish => {
-                    self.record_delivery(state, loop_state, &source_state)?;
+                    self.record_delivery(state, runtime, &source_state)?;
                     return ended;
                 }
                 RoundEffect::Compare => {
-                    return self.compare_all_clusters(state, loop_state, &source_state.checkout);
+                    return self.compare_all_clusters(state, runtime, &source_state.checkout);
                 }
-                RoundEffect::CheckRevision => return self.check_revision(state, loop_state, &source_state),
+                RoundEffect::CheckRevision => return self.check_revision(state, runtime, &source_state),
                 RoundEffect::AwaitWindow => {
-                    return self.await_window(stage, state, loop_state, &source_state);
+                    return self.await_window(stage, state, runtime, &source_state);
                 }
                 RoundEffect::ReturnClusters => {
-                    return self.return_clusters(state, loop_state, &source_state, rendered);
+                    return self.return_clusters(state, runtime, &source_state, rendered);
                 }
                 RoundEffect::EndRound => return ended,
             }
@@ -268,14 +268,14 @@ impl Reconciliation<'_> {
     fn find_revision_event(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         SourceState { checkout, tip, branches, .. }: &SourceState,
     ) -> Result<RoundEvent, ReconcileError> {
         let accepted = state.record.accepted.as_ref();
         if !accepted.is_some_and(|accepted| accepted.is_for(tip, branches.as_ref())) {
             return Ok(RoundEvent::OtherRevision);
         }
-        if self.moves_placements(state, loop_state, checkout)? {
+        if self.moves_placements(state, runtime, checkout)? {
             tracing::info!(sync = self.name(), "the status of the clusters has changed");
             return Ok(RoundEvent::OtherRevision);
         }

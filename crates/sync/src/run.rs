@@ -6,12 +6,12 @@ use federate_sync_api::record::SyncRecord;
 use federate_sync_api::status::{SyncReason, SyncStatus};
 use jiff::Timestamp;
 
-use crate::LoopState;
 use crate::environment::Environment;
 use crate::hub::InvalidSync;
 use crate::outcome::SyncOutcome;
+use crate::plan::sessions::SyncRuntime;
 use crate::reconciliation::reconcile_sync;
-use crate::state::{Error, StateFolder, StateStore, SyncState};
+use crate::state::{Error, StateFolder, SyncState, SyncStates};
 use crate::sync_files::ValidSync;
 
 /// One run waits so long for the next step of a rollout.
@@ -52,7 +52,7 @@ pub fn run_once(
 /// Reconciles Syncs once, in the order of their dependencies, with any store of states. A Sync waits for a dependency that does not exist.
 pub(crate) fn reconcile_in_order(
     syncs: &[ValidSync],
-    states: &dyn StateStore,
+    states: &dyn SyncStates,
     env: &Environment<'_>,
 ) -> Result<Vec<SyncResult>, Error> {
     let mut done: Vec<SyncResult> = Vec::new();
@@ -88,10 +88,10 @@ fn reconcile_to_the_end(
     env: &Environment<'_>,
     unready: Option<&str>,
 ) -> Result<Option<SyncOutcome>, Error> {
-    let (mut loop_state, mut last) = (LoopState::new(env), None);
-    while let Some(outcome) = reconcile_sync(sync, state, &mut loop_state, env, unready, None)? {
+    let (mut runtime, mut last) = (SyncRuntime::new(env), None);
+    while let Some(outcome) = reconcile_sync(sync, state, &mut runtime, env, unready, None)? {
         last = Some(outcome);
-        let pause = loop_state.resume.take().map(|at| at.saturating_duration_since(Instant::now()));
+        let pause = runtime.resume.take().map(|at| at.saturating_duration_since(Instant::now()));
         let Some(pause) = pause.filter(|pause| *pause <= MAX_PAUSE) else { break };
         std::thread::sleep(pause);
     }

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use crate::environment::Environment;
 pub use crate::events::LoopEvent;
 use crate::file_watcher::FileWatcher;
-use crate::hub::{self, HubClient, HubStateStore, SyncObjects};
+use crate::hub::{self, HubClient, HubStates, SyncObjects};
 use crate::run::{self, SyncResult};
 use crate::state::{Error as StateError, StateFolder};
 use crate::sync_files::{self, InvalidFiles, ValidSync};
@@ -61,7 +61,7 @@ pub fn watch_files(
 pub fn watch_objects(
     objects: &SyncObjects,
     hub: &HubClient,
-    states: &HubStateStore,
+    states: &HubStates,
     env: &Environment<'_>,
     telemetry: &Telemetry,
     receiver: &Receiver<LoopEvent>,
@@ -93,7 +93,7 @@ pub fn watch_objects(
 /// Does one round of each Sync object.
 pub fn reconcile_objects_once(
     objects: &SyncObjects,
-    states: &HubStateStore,
+    states: &HubStates,
     env: &Environment<'_>,
 ) -> Result<Vec<SyncResult>, StateError> {
     let mut refused = BTreeMap::new();
@@ -107,7 +107,7 @@ pub fn reconcile_objects_once(
 /// nothing to delete are released.
 fn admit_syncs(
     objects: &SyncObjects,
-    states: &HubStateStore,
+    states: &HubStates,
     refused: &mut BTreeMap<String, hub::InvalidSync>,
 ) -> Vec<ValidSync> {
     let mut syncs = Vec::new();

@@ -12,13 +12,13 @@ use jiff::Timestamp;
 use crate::member_clusters::MemberClusters;
 use crate::member_clusters::tracker::format_count;
 use crate::outcome::{ReconcileError, SyncOutcome};
-use crate::plan::sessions::{LoopState, RevisionSession, SourceState};
+use crate::plan::sessions::{RevisionSession, SourceState, SyncRuntime};
 use crate::reconciliation::Reconciliation;
 use crate::state::SyncState;
 
 impl Reconciliation<'_> {
     /// Notes in the status whether a window is open, and when the round is repeated because that changes.
-    pub(crate) fn note_window(&self, state: &mut SyncState<'_>, loop_state: &mut LoopState) {
+    pub(crate) fn note_window(&self, state: &mut SyncState<'_>, runtime: &mut SyncRuntime) {
         let window = self.window;
         state.record.status.window = window.map(|window| WindowStatus {
             open: window.is_open,
@@ -31,7 +31,7 @@ impl Reconciliation<'_> {
         let pause = next.map(|next| next.duration_since(Timestamp::now()));
         let pause = pause.map(|pause| Duration::try_from(pause).unwrap_or_default());
         if let Some(at) = pause.and_then(|pause| Instant::now().checked_add(pause)) {
-            loop_state.resume = Some(loop_state.resume.map_or(at, |resume| resume.min(at)));
+            runtime.resume = Some(runtime.resume.map_or(at, |resume| resume.min(at)));
         }
     }
 
@@ -59,25 +59,25 @@ impl Reconciliation<'_> {
         &self,
         stage: SyncStage,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         SourceState { checkout, tip, name, .. }: &SourceState,
     ) -> Result<SyncOutcome, ReconcileError> {
         Self::note_waiting(state, name);
-        let session = self.accepted_session(state, loop_state, checkout)?;
+        let session = self.accepted_session(state, runtime, checkout)?;
         let repo = self.find_repo(checkout);
         let revision = RevisionSession { session: &session, repo: repo.as_ref() };
         let ended = match stage {
-            SyncStage::RollingOut => self.await_window_between_steps(state, loop_state, revision, name),
+            SyncStage::RollingOut => self.await_window_between_steps(state, runtime, revision, name),
             SyncStage::RollingOutPolicies => {
                 self.start_policies(state, &session, Some(session.plan()), Some(tip), tip);
                 Ok(SyncOutcome::for_progress(format!("rolling out {name}: it {}", self.describe_wait())))
             }
             _ => {
                 let members = self.member_clusters(&session, repo.clone(), state);
-                self.await_window_to_retry(state, loop_state, &members, name)
+                self.await_window_to_retry(state, runtime, &members, name)
             }
         };
-        loop_state.put_accepted(checkout, session, repo);
+        runtime.put_accepted(checkout, session, repo);
         ended
     }
 
@@ -85,12 +85,12 @@ impl Reconciliation<'_> {
     fn await_window_to_retry(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &LoopState,
+        runtime: &SyncRuntime,
         members: &MemberClusters<'_>,
         name: &str,
     ) -> Result<SyncOutcome, ReconcileError> {
         let waits = self.describe_wait();
-        let failing = members.update_status(&loop_state.tracker, &mut state.record.status);
+        let failing = members.update_status(&runtime.tracker, &mut state.record.status);
         failing.map_err(|ReconcileError { reason, message }| {
             ReconcileError::new(reason, format!("{message}; the next attempt {waits}"))
         })?;

@@ -15,19 +15,20 @@ use serde_json::{Value, json};
 use super::client::{JSON_PATCH, sync_path};
 use super::plan_store::{PlanStore, PlanStoreError};
 use super::{Error, HubClient, InvalidSync, Tenancy, read_sync, remove_finalizer};
-use crate::state::{Error as StateError, StateBackend, StateStore, SyncState};
+use crate::state::{Error as StateError, SyncState, SyncStates, SyncStorage};
 use crate::sync_files::ValidSync;
 
 /// What the keys of the status of members start with. No revision has such a name.
 const MEMBERS_PREFIX: &str = "members.";
 
 /// The states of Syncs on an API server; caches are in a folder.
-pub struct HubStateStore {
+pub struct HubStates {
     hub: Arc<HubClient>,
     caches: PathBuf,
 }
 
-struct HubBackend<'h> {
+/// The storage of a Sync on the API server.
+struct HubStorage<'h> {
     plans: PlanStore<'h>,
     path: ApiPath,
     written: Option<SyncStatus>,
@@ -39,7 +40,7 @@ impl From<Error> for StateError {
     }
 }
 
-impl HubStateStore {
+impl HubStates {
     /// Keeps states on this API server, and caches in a folder.
     pub fn new(hub: Arc<HubClient>, caches: PathBuf) -> Self {
         Self { hub, caches }
@@ -116,7 +117,7 @@ impl HubStateStore {
     }
 }
 
-impl StateStore for HubStateStore {
+impl SyncStates for HubStates {
     fn open_state<'s>(&'s self, valid_sync: &ValidSync) -> Result<SyncState<'s>, StateError> {
         let sync: &Sync = &valid_sync.object;
         let path = sync_path(&sync.name);
@@ -136,11 +137,11 @@ impl StateStore for HubStateStore {
             record.enter_stage(SyncStage::Applying);
         }
         let cache = self.caches.join(&sync.name.namespace).join(&sync.name.name);
-        Ok(SyncState::new(&cache, record, Box::new(HubBackend { plans, path, written })))
+        Ok(SyncState::new(&cache, record, Box::new(HubStorage { plans, path, written })))
     }
 }
 
-impl StateBackend for HubBackend<'_> {
+impl SyncStorage for HubStorage<'_> {
     fn read_plan(&self) -> Result<Option<Vec<u8>>, StateError> {
         self.read_slot("")
     }
@@ -192,7 +193,7 @@ impl StateBackend for HubBackend<'_> {
     }
 }
 
-impl HubBackend<'_> {
+impl HubStorage<'_> {
     /// Writes the status, unless it says something about a newer spec already, such as that it is invalid.
     fn write_status(&self, record: &SyncRecord) -> Result<(), Error> {
         let hub = self.plans.hub;

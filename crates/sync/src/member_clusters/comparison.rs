@@ -14,7 +14,7 @@ use crate::member_clusters::tracker::ClusterTracker;
 use crate::member_clusters::{ComparedClusters, MemberClusters};
 use crate::outcome::{ReconcileError, SyncOutcome, single_line};
 use crate::plan::changes::RenderedObjects;
-use crate::plan::sessions::{Checkout, CurrentSession, FormerSessions, LoopState, RevisionSession};
+use crate::plan::sessions::{Checkout, CurrentSession, FormerSessions, RevisionSession, SyncRuntime};
 use crate::reconciliation::{Reconciliation, unchanged_outcome};
 use crate::state::SyncState;
 use crate::sync_files::ValidSync;
@@ -31,7 +31,7 @@ pub(crate) struct ComparisonScope<'c> {
 pub(crate) fn compare_due_clusters(
     valid_sync: &ValidSync,
     state: &mut SyncState<'_>,
-    loop_state: &mut LoopState,
+    runtime: &mut SyncRuntime,
     env: &Environment<'_>,
     due: DueComparisons,
 ) -> Option<(ComparedClusters, Option<String>)> {
@@ -39,7 +39,7 @@ pub(crate) fn compare_due_clusters(
     if !round.looks_for_drift() || round.must_lead().is_err() {
         return None;
     }
-    let current = loop_state.current_session()?;
+    let current = runtime.current_session()?;
     let rendered = RenderedObjects::from_session(current.revision.session);
     let staged = state.record.rollout.is_some() || !state.record.policies.is_empty();
     let mut groups: BTreeMap<Option<BTreeSet<ObjectRef>>, BTreeSet<String>> = BTreeMap::new();
@@ -57,8 +57,8 @@ pub(crate) fn compare_due_clusters(
             round.compare_revisions(state, current.revision, current.formers, current.clusters, scope);
         compared.extend(found.unwrap_or_default());
     }
-    let drift = round.describe_drift(state, loop_state);
-    count_clusters(&mut state.record, &loop_state.tracker);
+    let drift = round.describe_drift(state, runtime);
+    count_clusters(&mut state.record, &runtime.tracker);
     if let Err(error) = state.save_record() {
         tracing::warn!(sync = round.name(), %error, "the status could not be written");
     }
@@ -72,45 +72,45 @@ impl Reconciliation<'_> {
     pub(crate) fn check_clusters(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         begun: Instant,
     ) -> Result<(), ReconcileError> {
         if state.record.accepted.is_some() && (self.spec.apply.is_some() || self.looks_for_drift()) {
-            let is_due = loop_state.tracker.take_comparison_due(self.spec.interval.0);
-            let only = (!is_due).then(|| loop_state.tracker.due_clusters(begun));
+            let is_due = runtime.tracker.take_comparison_due(self.spec.interval.0);
+            let only = (!is_due).then(|| runtime.tracker.due_clusters(begun));
             if only.as_ref().is_none_or(|only| !only.is_empty()) {
                 self.must_lead()?;
-                self.check_due_clusters(state, loop_state, only.as_ref());
+                self.check_due_clusters(state, runtime, only.as_ref());
             }
         }
-        loop_state.tracker.check_failures()
+        runtime.tracker.check_failures()
     }
 
     /// Looks at all clusters, or only at some.
     fn check_due_clusters(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         only: Option<&BTreeSet<String>>,
     ) {
         if self.looks_for_drift() {
-            let checkout = self.open_accepted(state, loop_state);
+            let checkout = self.open_accepted(state, runtime);
             match checkout {
-                Ok(()) => return self.compare_accepted(state, loop_state, only),
+                Ok(()) => return self.compare_accepted(state, runtime, only),
                 Err(error) => {
                     tracing::warn!(sync = self.name(), %error, "clusters are not compared with the revision that they have");
                 }
             }
         }
-        self.check_recorded_clusters(state, &mut loop_state.tracker, only);
+        self.check_recorded_clusters(state, &mut runtime.tracker, only);
     }
 
     /// Opens the revision that was accepted last, unless it is in memory.
-    fn open_accepted(&self, state: &SyncState<'_>, loop_state: &mut LoopState) -> Result<(), ReconcileError> {
+    fn open_accepted(&self, state: &SyncState<'_>, runtime: &mut SyncRuntime) -> Result<(), ReconcileError> {
         let tip = state.record.accepted.as_ref().map(|accepted| accepted.tip.clone()).unwrap_or_default();
-        if loop_state.current_session().is_none() && !loop_state.formers.contains_key(&tip) {
+        if runtime.current_session().is_none() && !runtime.formers.contains_key(&tip) {
             let checkout = self.open_planned(state, &tip, state.read_plan()?.unwrap_or_default())?;
-            loop_state.formers.insert(tip, checkout);
+            runtime.formers.insert(tip, checkout);
         }
         Ok(())
     }
@@ -119,17 +119,17 @@ impl Reconciliation<'_> {
     fn compare_accepted(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         only: Option<&BTreeSet<String>>,
     ) {
-        if let Some(CurrentSession { revision, clusters, formers }) = loop_state.current_session() {
+        if let Some(CurrentSession { revision, clusters, formers }) = runtime.current_session() {
             return self.compare_applied(state, revision, formers, clusters, only);
         }
         let tip = state.record.accepted.as_ref().map(|accepted| accepted.tip.clone()).unwrap_or_default();
-        if let Some((session, repo)) = loop_state.formers.remove(&tip) {
+        if let Some((session, repo)) = runtime.formers.remove(&tip) {
             let revision = RevisionSession { session: &session, repo: repo.as_ref() };
-            self.compare_applied(state, revision, &mut loop_state.formers, &mut loop_state.tracker, only);
-            loop_state.formers.insert(tip, (session, repo));
+            self.compare_applied(state, revision, &mut runtime.formers, &mut runtime.tracker, only);
+            runtime.formers.insert(tip, (session, repo));
         }
     }
 
@@ -190,11 +190,11 @@ impl Reconciliation<'_> {
     pub(crate) fn compare_in_turn(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         current: RevisionSession<'_>,
     ) {
-        if self.looks_for_drift() && loop_state.tracker.take_comparison_due(self.spec.interval.0) {
-            self.compare_applied(state, current, &mut loop_state.formers, &mut loop_state.tracker, None);
+        if self.looks_for_drift() && runtime.tracker.take_comparison_due(self.spec.interval.0) {
+            self.compare_applied(state, current, &mut runtime.formers, &mut runtime.tracker, None);
         }
     }
 
@@ -202,30 +202,30 @@ impl Reconciliation<'_> {
     pub(crate) fn compare_all_clusters(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         checkout: &Checkout,
     ) -> Result<SyncOutcome, ReconcileError> {
         if !self.looks_for_drift() {
             return Ok(unchanged_outcome(state));
         }
-        let session = self.accepted_session(state, loop_state, checkout)?;
+        let session = self.accepted_session(state, runtime, checkout)?;
         self.must_lead()?;
         self.note_managed_scope(state, &session);
         let repo = self.find_repo(checkout);
         let members = self.member_clusters(&session, repo.clone(), state);
-        loop_state.tracker.take_comparison_due(Duration::ZERO);
+        runtime.tracker.take_comparison_due(Duration::ZERO);
         let (open, compared) =
-            members.compare_unwatched_clusters(&mut loop_state.tracker, &mut state.record.status);
-        let (formers, clusters) = (&mut loop_state.formers, &mut loop_state.tracker);
+            members.compare_unwatched_clusters(&mut runtime.tracker, &mut state.record.status);
+        let (formers, clusters) = (&mut runtime.formers, &mut runtime.tracker);
         let compared = compared.and(self.compare_policies(state, formers, clusters, Some(&open)));
-        loop_state.put_accepted(checkout, session, repo);
+        runtime.put_accepted(checkout, session, repo);
         compared?;
         Ok(unchanged_outcome(state))
     }
 
     /// What drifted in clusters, and what its correction waits for.
-    pub(crate) fn describe_drift(&self, state: &SyncState<'_>, loop_state: &LoopState) -> Option<String> {
-        let mut drift = loop_state.tracker.describe_drift().map(|drift| single_line(&drift));
+    pub(crate) fn describe_drift(&self, state: &SyncState<'_>, runtime: &SyncRuntime) -> Option<String> {
+        let mut drift = runtime.tracker.describe_drift().map(|drift| single_line(&drift));
         if let Some(drift) = drift.as_mut().filter(|_| self.puts_off_correction(state)) {
             *drift += &format!("; its correction {}", self.describe_wait());
         }

@@ -16,7 +16,7 @@ use crate::member_clusters::DeletionResult;
 use crate::member_clusters::selection::selected_clusters;
 use crate::member_clusters::tracker::format_count;
 use crate::outcome::{ReconcileError, SyncOutcome};
-use crate::plan::sessions::LoopState;
+use crate::plan::sessions::SyncRuntime;
 use crate::reconciliation::Reconciliation;
 use crate::source::normalize_folder;
 use crate::state::SyncState;
@@ -227,7 +227,7 @@ impl Reconciliation<'_> {
     /// A session over recorded clusters, which need no source to be reached.
     pub(crate) fn open_recorded(&self, clusters: &[&AppliedCluster]) -> Session {
         let source = RecordedClusters::new(clusters);
-        let common = LoopState::new(self.env).session_options();
+        let common = SyncRuntime::new(self.env).session_options();
         Session::open(&source, common.with_read(ReadOptions::default()))
     }
 

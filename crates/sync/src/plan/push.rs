@@ -14,7 +14,7 @@ use federate_sync_api::{MediaTypes, PushSpec};
 use crate::environment::CredentialsError;
 use crate::outcome::ReconcileError;
 use crate::plan::guard::{describe_excess, prune_limit};
-use crate::plan::sessions::{Checkout, LoopState, SourceState};
+use crate::plan::sessions::{Checkout, SourceState, SyncRuntime};
 use crate::reconciliation::Reconciliation;
 
 /// The registry of a Sync.
@@ -54,7 +54,7 @@ impl Reconciliation<'_> {
     pub(crate) fn push_rendering(
         &self,
         push: &PushSpec,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         source_state: &SourceState,
         accepted: Option<&Plan>,
         has_pushed: bool,
@@ -90,7 +90,7 @@ impl Reconciliation<'_> {
                 if attempts > 1 && self.interrupt.is_some_and(|is_interrupted| is_interrupted()) {
                     return Err(ReconcileError::new(SyncReason::Progressing, "the push starts again later"));
                 }
-                Self::render_session(loop_state, checkout, plan, Some(limit), self.destination())
+                Self::render_session(runtime, checkout, plan, Some(limit), self.destination())
             },
             |error| tracing::info!(sync = self.name(), %error, "pushing again"),
         );
@@ -106,13 +106,13 @@ impl Reconciliation<'_> {
             PushOutcome::Done(artifacts) => artifacts,
             PushOutcome::Errors => {
                 let refusal = Self::find_refusal(&session, None, None, Destination::Files);
-                loop_state.put_session(checkout, session);
+                runtime.put_session(checkout, session);
                 let unknown = || ReconcileError::new(SyncReason::BuildFailed, "the repo has errors");
                 return Err(add_rest(refusal.unwrap_or_else(unknown), &moved));
             }
             PushOutcome::Refused(excess) => {
                 // The next revision may differ only a little from this one.
-                loop_state.put_session(checkout, session);
+                runtime.put_session(checkout, session);
                 let stop = ReconcileError::new(SyncReason::PruneFailed, describe_excess(&excess));
                 return Err(add_rest(stop, &moved));
             }

@@ -53,8 +53,9 @@ enum CheckoutVersion {
     Commit(Oid, String),
 }
 
-/// What a Sync keeps in memory from one round to the next: the session, and what is known of its clusters.
-pub struct LoopState {
+/// What a process knows of a Sync from one reconciliation to the next, and finds out again if it ends: the session, and what
+/// is known of the clusters.
+pub(crate) struct SyncRuntime {
     pub(crate) dialects: Dialects,
     builder: Option<Arc<dyn Builder>>,
     decryptor: Option<Arc<dyn Decryptor>>,
@@ -105,7 +106,7 @@ impl Checkout {
     /// Reads a folder. Returns it with the digest of its files.
     pub(crate) fn open_folder(
         path: &Path,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
     ) -> Result<(Self, String), ReconcileError> {
         let tree = WorkTree::open(path).map_err(|finding| {
             ReconcileError::new(
@@ -113,7 +114,7 @@ impl Checkout {
                 format!("{}: {}", path.display(), finding.message),
             )
         })?;
-        let session = Session::open(&tree, loop_state.session_options());
+        let session = Session::open(&tree, runtime.session_options());
         let texts = &session.repo().texts;
         // Charts have files that are not manifests.
         let others = session.repo().build_inputs.iter().filter(|path| !texts.contains_key(path.as_str()));
@@ -122,8 +123,8 @@ impl Checkout {
         let others = others.iter().flat_map(|(path, bytes)| [path.as_bytes(), bytes]);
         let tip = compute_digest(texts.iter().flat_map(|(path, text)| [path.as_bytes(), text]).chain(others));
         let version = CheckoutVersion::Digest(tip.clone());
-        if loop_state.cached.as_ref().is_none_or(|cached| cached.version != version) {
-            loop_state.cached =
+        if runtime.cached.as_ref().is_none_or(|cached| cached.version != version) {
+            runtime.cached =
                 Some(CachedSession { session, version, inventory_digest: None, accepted: false, repo: None });
         }
         Ok((Self::Folder(tree, GitLocation::discover_around(path).ok(), tip.clone()), tip))
@@ -176,7 +177,7 @@ impl Checkout {
     }
 }
 
-impl LoopState {
+impl SyncRuntime {
     /// Nothing is kept yet.
     pub(crate) fn new(env: &Environment<'_>) -> Self {
         Self {

@@ -26,7 +26,7 @@ impl Reconciliation<'_> {
             (state.record.rollout, state.record.clusters) = (None, ClusterRevisions::new());
             state.record.status.rollout = None;
             if state.record.policies.is_empty() {
-                state.forget_former_plans(&BTreeSet::new())?;
+                state.storage.forget_former_plans(&BTreeSet::new())?;
             }
             return Ok(None);
         }
@@ -65,7 +65,7 @@ impl Reconciliation<'_> {
         let revisions = clusters.flat_map(|cluster| [cluster.revision.clone(), cluster.former.clone()]);
         let used = revisions.chain([progress.former.clone()]).flatten().collect();
         state.record.rollout = Some(progress);
-        state.forget_former_plans(&used)?;
+        state.storage.forget_former_plans(&used)?;
         Ok(Some(rendering))
     }
 }

@@ -19,7 +19,7 @@ use federate_sync_api::{SourceRef, SyncSource};
 
 use crate::environment::CredentialsError;
 use crate::outcome::ReconcileError;
-use crate::plan::sessions::{Checkout, FormerSessions, LoopState, SourceState};
+use crate::plan::sessions::{Checkout, FormerSessions, SourceState, SyncRuntime};
 use crate::reconciliation::Reconciliation;
 use crate::source::credentials::{GitCredentials, SecretData};
 use crate::source::{
@@ -34,12 +34,12 @@ impl Reconciliation<'_> {
     pub(crate) fn poll_source(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         is_overwritten: bool,
     ) -> Result<Option<SourceState>, ReconcileError> {
         match &self.valid_sync.address {
             SourceAddress::Git(address) => self.poll_git(address, state, is_overwritten),
-            SourceAddress::Folder(path) => self.poll_folder(path, loop_state).map(Some),
+            SourceAddress::Folder(path) => self.poll_folder(path, runtime).map(Some),
         }
     }
 
@@ -177,9 +177,9 @@ impl Reconciliation<'_> {
         }))
     }
 
-    fn poll_folder(&self, path: &Path, loop_state: &mut LoopState) -> Result<SourceState, ReconcileError> {
+    fn poll_folder(&self, path: &Path, runtime: &mut SyncRuntime) -> Result<SourceState, ReconcileError> {
         let (checkout, tip) =
-            Checkout::open_folder(&path.join(normalize_folder(&self.spec.source.path)), loop_state)?;
+            Checkout::open_folder(&path.join(normalize_folder(&self.spec.source.path)), runtime)?;
         let name = format!("sha256:{tip}");
         Ok(SourceState { checkout, tip, branches: None, name })
     }
@@ -223,10 +223,9 @@ impl Reconciliation<'_> {
         let checkout = GitRevision::open_folder(location, &resolved).map_err(SourceError::from)?;
         let checkout = Checkout::Revision(Box::new(checkout.with_submodules(submodules)));
         let repo = self.find_repo(&checkout);
-        let mut loop_state = LoopState::new(self.env);
-        loop_state.select_paths(&self.spec.source.paths);
-        let session =
-            Session::open(checkout.as_source(), loop_state.session_options().with_previous(previous));
+        let mut runtime = SyncRuntime::new(self.env);
+        runtime.select_paths(&self.spec.source.paths);
+        let session = Session::open(checkout.as_source(), runtime.session_options().with_previous(previous));
         match Self::find_refusal(&session, None, None, self.destination()) {
             Some(error) => Err(error),
             None => Ok((session, repo)),

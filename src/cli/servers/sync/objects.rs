@@ -22,7 +22,7 @@ use federate_sync::environment::{
     CredentialsError, Environment, MemberAccess, ROUND_ALLOWANCE, SyncServices,
 };
 use federate_sync::http_server;
-use federate_sync::hub::{HubClient, HubStateStore, Leader, LeaderOptions, SyncObjects, Tenancy};
+use federate_sync::hub::{HubClient, HubStates, Leader, LeaderOptions, SyncObjects, Tenancy};
 use federate_sync::registry_access::RegistryAccess;
 use federate_sync::supervisor::{LoopEvent, reconcile_objects_once, watch_objects};
 use federate_sync::sync_files::ValidSync;
@@ -190,7 +190,7 @@ impl SyncCommand {
         let hub = Arc::new(hub);
         let temporary = tempfile::tempdir().map_err(to_command_error)?;
         let caches = self.state.clone().unwrap_or_else(|| temporary.path().to_owned());
-        let states = HubStateStore::new(hub.clone(), caches);
+        let states = HubStates::new(hub.clone(), caches);
         let services = ObjectContext {
             hub: hub.clone(),
             access: &self.access,
