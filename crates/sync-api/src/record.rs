@@ -129,7 +129,7 @@ impl SyncRecord {
         Self {
             api_version: SyncApiVersion::V1Alpha1,
             kind: SyncKind::Sync,
-            metadata: RecordMetadata { name: sync.name.clone(), generation },
+            metadata: RecordMetadata { name: sync.metadata.clone(), generation },
             status,
             spec: spec_digest(sync),
             stage: SyncStage::Idle,

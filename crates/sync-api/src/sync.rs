@@ -46,8 +46,7 @@ pub struct Sync {
     /// `Sync`
     pub kind: SyncKind,
     /// Name and namespace.
-    #[serde(rename = "metadata")]
-    pub name: NamespacedName,
+    pub metadata: NamespacedName,
     /// The specification.
     pub spec: SyncSpec,
     /// The status; it is not read.
@@ -472,6 +471,11 @@ impl Sync {
         Ok(Self { server_metadata, ..sync })
     }
 
+    /// `namespace/name`.
+    pub fn full_name(&self) -> String {
+        self.metadata.full_name()
+    }
+
     /// Whether it is being deleted.
     pub fn is_deleting(&self) -> bool {
         self.server_metadata.deleting
@@ -493,7 +497,7 @@ impl Sync {
         if let Some((namespace, name)) = named.and_then(|set| set.split_once('/')) {
             return (namespace.to_owned(), name.to_owned());
         }
-        let name = format!("federate.{}.{}", self.name.namespace, self.name.name);
+        let name = format!("federate.{}.{}", self.metadata.namespace, self.metadata.name);
         ("default".to_owned(), name)
     }
 
@@ -505,8 +509,8 @@ impl Sync {
         let signers = source.verify.as_ref().and_then(|verify| verify.secret_ref.as_ref());
         let kube_config = kube_config.as_ref().map(|kube_config| kube_config.secret_ref.name.as_str());
         let single = [
-            ("/metadata/name", Some(self.name.name.as_str())),
-            ("/metadata/namespace", Some(self.name.namespace.as_str())),
+            ("/metadata/name", Some(self.metadata.name.as_str())),
+            ("/metadata/namespace", Some(self.metadata.namespace.as_str())),
             ("/spec/source/secretRef/name", secret_name(source.secret_ref.as_ref())),
             ("/spec/source/proxySecretRef/name", secret_name(source.proxy_secret_ref.as_ref())),
             ("/spec/source/verify/secretRef/name", secret_name(signers)),
@@ -525,7 +529,7 @@ impl Sync {
     pub fn dependency_names(&self) -> impl Iterator<Item = NamespacedName> {
         self.spec.depends_on.iter().map(|on| NamespacedName {
             name: on.name.clone(),
-            namespace: on.namespace.as_ref().unwrap_or(&self.name.namespace).clone(),
+            namespace: on.namespace.as_ref().unwrap_or(&self.metadata.namespace).clone(),
         })
     }
 

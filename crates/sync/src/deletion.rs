@@ -25,7 +25,7 @@ impl Reconciliation<'_> {
         let sync = &self.valid_sync.object;
         let why = if sync.deletes_objects() { "the Sync is suspended: " } else { "" };
         if let Some(hub) = hub {
-            hub::remove_finalizer(hub, &sync.name)?;
+            hub::remove_finalizer(hub, &sync.metadata)?;
         }
         Ok(SyncOutcome::for_success(&format!("{why}the objects in member clusters stay where they are")))
     }
@@ -52,7 +52,7 @@ impl Reconciliation<'_> {
             DeletionEvent::Deleted | DeletionEvent::NotDeleted => {}
         }
         if finish_deletion(event) == SyncStage::Released {
-            hub::remove_finalizer(hub, &self.valid_sync.object.name)?;
+            hub::remove_finalizer(hub, &self.valid_sync.object.metadata)?;
         }
         Ok(outcome)
     }
@@ -91,6 +91,6 @@ impl Reconciliation<'_> {
     fn lost_credentials(&self, hub: &HubClient) -> Result<bool, hub::Error> {
         let nothing = Session::open(&EmptyTree, SessionOptions::new(self.env.dialects));
         let reaches = self.env.services.member_access(self.valid_sync, &nothing).is_ok();
-        Ok(!reaches && hub.is_terminating(&self.valid_sync.object.name.namespace)?)
+        Ok(!reaches && hub.is_terminating(&self.valid_sync.object.metadata.namespace)?)
     }
 }

@@ -90,7 +90,7 @@ pub trait SyncServices: std::marker::Sync {
 
     /// A Secret beside a Sync.
     fn read_secret(&self, valid_sync: &ValidSync, name: &str) -> Result<SecretData, CredentialsError> {
-        Err(CredentialsError::Missing(format!("{}/{name}", valid_sync.object.name.namespace)))
+        Err(CredentialsError::Missing(format!("{}/{name}", valid_sync.object.metadata.namespace)))
     }
 
     /// Whether no other process can lead at this moment.

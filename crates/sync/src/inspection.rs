@@ -190,7 +190,7 @@ pub fn read_tree(
     }
     clusters.sort_by(|a, b| a.name.cmp(&b.name));
     let revision = state.record.status.last_applied_revision;
-    Ok(SyncTree { metadata: valid_sync.object.name.clone(), revision, clusters })
+    Ok(SyncTree { metadata: valid_sync.object.metadata.clone(), revision, clusters })
 }
 
 impl SyncTree {
@@ -211,6 +211,6 @@ fn accepted_tip(state: &SyncState<'_>) -> Option<String> {
 fn nothing_accepted(valid_sync: &ValidSync) -> InspectionError {
     InspectionError(format!(
         "{} has carried out no revision yet: `federate sync get` shows why",
-        valid_sync.object.name.full_name()
+        valid_sync.object.full_name()
     ))
 }

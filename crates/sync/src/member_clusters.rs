@@ -210,7 +210,7 @@ impl MemberClusters<'_> {
             tracker.contentions.note_corrections(&actions.actions, interval, Instant::now());
         }
         for action in &actions.actions {
-            self.env.counters.count_drift(&self.valid_sync.object.name.full_name(), action);
+            self.env.counters.count_drift(&self.valid_sync.object.full_name(), action);
         }
         let mut compared = ComparedClusters::new();
         for cluster in &clusters {
@@ -368,7 +368,7 @@ impl MemberClusters<'_> {
 
     /// Notes that a cluster cannot be reached.
     fn record_unreachable(&self, cluster: &str, why: &str, tracker: &mut ClusterTracker) {
-        tracing::error!(sync = self.valid_sync.object.name.full_name(), cluster, "{why}");
+        tracing::error!(sync = self.valid_sync.object.full_name(), cluster, "{why}");
         let cause = FailureCause { kind: FailureKind::Unreachable, message: why.to_owned() };
         tracker.record_attempt(cluster, Some(cause), RetryPauses::from_spec(&self.valid_sync.object.spec));
     }
@@ -383,7 +383,7 @@ impl MemberClusters<'_> {
         if clusters.is_empty() {
             return Ok(Actions::new(Vec::new(), Vec::new()));
         }
-        let sync = self.valid_sync.object.name.full_name();
+        let sync = self.valid_sync.object.full_name();
         let under_way = MemberProgress {
             sync: &sync,
             verb: what.verb,

@@ -49,7 +49,7 @@ pub(crate) fn send_notifications(
     text: &str,
     revision: Option<&str>,
 ) {
-    let sync = valid_sync.object.name.full_name();
+    let sync = valid_sync.object.full_name();
     let news = OutcomeNotification { sync: sync.clone(), reason, text, revision };
     let mut messages = Vec::new();
     for notification in &valid_sync.object.spec.notifications {

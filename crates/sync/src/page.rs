@@ -102,7 +102,7 @@ impl StatusPage {
         tracker: &ClusterTracker,
     ) {
         let sync = &valid_sync.object;
-        let name = sync.name.full_name();
+        let name = sync.full_name();
         let contentions = tracker.contentions.frozen_objects(Instant::now()).into_values().collect();
         self.with_syncs(|syncs| {
             let before = syncs.remove(&name);
@@ -117,7 +117,7 @@ impl StatusPage {
                 present.map(|cluster| cluster.name.clone()).filter(|name| !shown.contains(name.as_str()));
             let ready_clusters = ready.collect();
             let details = SyncDetails {
-                metadata: sync.name.clone(),
+                metadata: sync.metadata.clone(),
                 suspended: sync.spec.suspend,
                 created: sync.server_metadata.created.parse().ok(),
                 status,

@@ -136,7 +136,7 @@ impl Reconciliation<'_> {
         }
         outcome.message.extend(refused.map(|refused| format!("; not cleaned: {refused}")));
         if self.valid_sync.rolls_back && outcome.is_ready() {
-            let name = &self.valid_sync.object.name.name;
+            let name = &self.valid_sync.object.metadata.name;
             outcome.message = format!(
                 "rolled back: {}; the Sync is suspended until `federate sync resume {name}`",
                 outcome.message
@@ -294,7 +294,7 @@ impl Reconciliation<'_> {
     }
 
     pub(crate) fn name(&self) -> String {
-        self.valid_sync.object.name.full_name()
+        self.valid_sync.object.full_name()
     }
 
     pub(crate) fn looks_for_drift(&self) -> bool {

@@ -75,8 +75,8 @@ pub(crate) fn reconcile_in_order(
         } else {
             reconcile_to_the_end(next, &mut own, env, unready.as_deref())?
         };
-        log_outcome(&next.object.name.full_name(), outcome.as_ref());
-        done.push(SyncResult { name: next.object.name.full_name(), outcome, record: own.record });
+        log_outcome(&next.object.full_name(), outcome.as_ref());
+        done.push(SyncResult { name: next.object.full_name(), outcome, record: own.record });
     }
     Ok(done)
 }

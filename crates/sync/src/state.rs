@@ -150,7 +150,7 @@ impl StateFolder {
 impl SyncStates for StateFolder {
     fn open_state<'s>(&'s self, valid_sync: &ValidSync) -> Result<SyncState<'s>, Error> {
         let sync = &valid_sync.object;
-        let folder = self.path.join(&sync.name.namespace).join(&sync.name.name);
+        let folder = self.path.join(&sync.metadata.namespace).join(&sync.metadata.name);
         fs::create_dir_all(&folder).map_err(|why| Error::io(&folder, why))?;
         for entry in fs::read_dir(&folder).map_err(|why| Error::io(&folder, why))?.flatten() {
             if entry.file_name().to_string_lossy().starts_with(TEMPORARY_PREFIX) {
@@ -159,7 +159,7 @@ impl SyncStates for StateFolder {
         }
         let written = fs::read_to_string(folder.join("status.json")).unwrap_or_default();
         // A record that cannot be read is written again.
-        let kept = SyncRecord::parse(&written).filter(|record| record.metadata.name == sync.name);
+        let kept = SyncRecord::parse(&written).filter(|record| record.metadata.name == sync.metadata);
         let mut record = kept.unwrap_or_else(|| SyncRecord::new(sync, 1, SyncStatus::default()));
         record.follow_spec(sync, true);
         let storage = FolderStorage { folder: folder.clone(), written };

@@ -127,8 +127,8 @@ fn admit_syncs(
     }
     let clashing = hub::remove_clashing(&mut syncs);
     for valid_sync in clashing.deleting {
-        let sync = valid_sync.object.name.full_name();
-        match states.release(&valid_sync.object.name) {
+        let sync = valid_sync.object.full_name();
+        match states.release(&valid_sync.object.metadata) {
             Ok(()) => tracing::info!(sync, "its objects in member clusters belong to the older Sync"),
             Err(error) => tracing::warn!(sync, %error, "the Sync cannot be deleted yet"),
         }

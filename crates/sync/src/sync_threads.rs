@@ -96,7 +96,7 @@ impl SyncThreads {
     /// Replaces the Syncs. Returns those that have no thread yet, with both ends of the channel that wakes it.
     pub(crate) fn set_syncs(&self, syncs: Vec<ValidSync>) -> Vec<(String, (WakeSender, WakeReceiver))> {
         let mut desired: BTreeMap<String, ValidSync> =
-            syncs.into_iter().map(|valid_sync| (valid_sync.object.name.full_name(), valid_sync)).collect();
+            syncs.into_iter().map(|valid_sync| (valid_sync.object.full_name(), valid_sync)).collect();
         self.with_entries(|entries| {
             for (name, entry) in entries.iter_mut() {
                 let new = desired.remove(name);

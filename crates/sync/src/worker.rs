@@ -59,7 +59,7 @@ pub(crate) struct WorkerContext<'l> {
 impl SyncWorkers<'_, '_> {
     /// Makes these the Syncs that are run. `invalid` names those that exist and cannot be run.
     pub(crate) fn set_syncs(&self, syncs: Vec<ValidSync>, invalid: impl Iterator<Item = String>) {
-        let names = syncs.iter().map(|valid_sync| valid_sync.object.name.full_name());
+        let names = syncs.iter().map(|valid_sync| valid_sync.object.full_name());
         self.shared.telemetry.metrics.expect_syncs(names, invalid);
         for (name, (waker, wakes)) in self.shared.threads.set_syncs(syncs) {
             let mut worker = SyncWorker::new(name, self.shared, waker, &wakes);

@@ -167,7 +167,7 @@ impl SyncCommand {
     ) -> Result<Exit, CommandError> {
         let addresses = self.listen.listen_addresses()?;
         if let Some((_, token)) = &addresses.webhooks {
-            for sync in syncs.iter().map(|valid_sync| &valid_sync.object.name) {
+            for sync in syncs.iter().map(|valid_sync| &valid_sync.object.metadata) {
                 print_notice(&format!("{}: webhooks at {}\n", sync.full_name(), hook_path(token, sync)));
             }
         }

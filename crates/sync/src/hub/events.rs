@@ -132,7 +132,7 @@ impl HubClient {
         revision: Option<&str>,
     ) {
         let uid = valid_sync.object.server_metadata.uid.as_str();
-        let about = EventSubject { sync: &valid_sync.object.name, uid, revision };
+        let about = EventSubject { sync: &valid_sync.object.metadata, uid, revision };
         self.write_event(&about, kind, reason, message);
     }
 

@@ -17,7 +17,7 @@ impl HubClient {
     /// Adds the finalizer to a Sync that deletes objects with itself, and removes it from others.
     pub(crate) fn update_finalizer(&self, sync: &Sync) -> Result<(), Error> {
         let desired = sync.deletes_objects();
-        self.patch_finalizers(&sync.name, |finalizers| {
+        self.patch_finalizers(&sync.metadata, |finalizers| {
             let has = finalizers.iter().any(|name| name == FINALIZER);
             match (has, desired) {
                 (false, true) => finalizers.push(FINALIZER.into()),

@@ -65,7 +65,7 @@ impl HubStates {
         let sync = Sync {
             api_version: SyncApiVersion::V1Alpha1,
             kind: SyncKind::Sync,
-            name: invalid.metadata.clone(),
+            metadata: invalid.metadata.clone(),
             // Only the names count until the record is read.
             spec: serde_json::from_value(json!({"source": {"url": ""}, "interval": "1m"}))
                 .map_err(damaged_record)?,
@@ -120,7 +120,7 @@ impl HubStates {
 impl SyncStates for HubStates {
     fn open_state<'s>(&'s self, valid_sync: &ValidSync) -> Result<SyncState<'s>, StateError> {
         let sync: &Sync = &valid_sync.object;
-        let path = sync_path(&sync.name);
+        let path = sync_path(&sync.metadata);
         let object = self.hub.find_object(&path)?.unwrap_or_default();
         let mut status = SyncStatus::parse(&object["status"]);
         let written = object["status"].is_object().then(|| status.clone());
@@ -136,7 +136,7 @@ impl SyncStates for HubStates {
             // The record of a former object of this name is written again, as this object's.
             record.enter_stage(SyncStage::Applying);
         }
-        let cache = self.caches.join(&sync.name.namespace).join(&sync.name.name);
+        let cache = self.caches.join(&sync.metadata.namespace).join(&sync.metadata.name);
         Ok(SyncState::new(&cache, record, Box::new(HubStorage { plans, path, written })))
     }
 }

@@ -357,7 +357,7 @@ impl Reconciliation<'_> {
         let messages: Vec<String> = steps.iter().filter_map(|step| match &step.progress {
             RolloutProgress::Done => None,
             RolloutProgress::Approval(token) => {
-                let name = &self.valid_sync.object.name.name;
+                let name = &self.valid_sync.object.metadata.name;
                 let message = &step.message;
                 Some(format!(
                     "{message}; waits for approval: kubectl annotate sync {name} --overwrite federate.dev/approve={token}"

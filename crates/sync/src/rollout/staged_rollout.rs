@@ -129,7 +129,7 @@ impl Reconciliation<'_> {
                     }
                 }
                 NextRolloutStep::Approval { stage, token } => {
-                    let name = &self.valid_sync.object.name.name;
+                    let name = &self.valid_sync.object.metadata.name;
                     let what = format!(
                         " waits for approval: kubectl annotate sync {name} --overwrite federate.dev/approve={token}"
                     );
