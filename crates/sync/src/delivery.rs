@@ -174,13 +174,13 @@ impl Reconciliation<'_> {
         let members = self.member_clusters(session, repo.cloned(), state);
         self.note_managed_scope(state, session);
         let accepted = state.record.accepted.clone().unwrap_or_default();
-        let (cache, pending) = (state.git_cache(), accepted.pending.unwrap_or_default());
+        let (cache, lacking) = (state.git_cache(), accepted.lacking.unwrap_or_default());
         if let Some(apply) = &self.spec.apply {
             let wait = HealthWait::UntilTimeout(self.spec.health_timeout(apply));
             let tracker = &mut runtime.tracker;
             self.interrupt_when_revised(&cache, &accepted.tip, &mut runtime.resume, |interrupt| {
                 let members = MemberClusters { interrupt, ..members.clone() };
-                members.update_clusters(apply, &pending, wait, tracker);
+                members.update_clusters(apply, &lacking, wait, tracker);
             });
         }
         members.update_status(&runtime.tracker, &mut state.record.status)?;
@@ -193,7 +193,7 @@ impl Reconciliation<'_> {
             runtime.tracker.failure_causes().map(|(name, _)| name.clone()).collect();
         let event = if failing.is_empty() { RoundEvent::Interrupted } else { RoundEvent::ClustersFailed };
         if let Some(accepted) = &mut state.record.accepted {
-            accepted.pending = (!failing.is_empty()).then_some(failing);
+            accepted.lacking = (!failing.is_empty()).then_some(failing);
         }
         event
     }

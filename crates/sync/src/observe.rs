@@ -44,9 +44,9 @@ impl Reconciliation<'_> {
         if let Some(accepted) = planned {
             // A revision that only lost clusters lack is planned again without them.
             let lost = runtime.unreachable_members();
-            let pending = accepted.pending.as_ref();
-            let waits_for_lost = pending.is_some_and(|pending| {
-                pending.iter().all(|name| lost.is_some_and(|lost| lost.contains_key(name.as_str())))
+            let lacking = accepted.lacking.as_ref();
+            let waits_for_lost = lacking.is_some_and(|lacking| {
+                lacking.iter().all(|name| lost.is_some_and(|lost| lost.contains_key(name.as_str())))
             });
             if !waits_for_lost {
                 return Ok(());

@@ -94,9 +94,9 @@ impl Reconciliation<'_> {
         failing.map_err(|ReconcileError { reason, message }| {
             ReconcileError::new(reason, format!("{message}; the next attempt {waits}"))
         })?;
-        let pending = state.record.accepted.as_ref().and_then(|accepted| accepted.pending.as_ref());
-        let pending = format_count(pending.map_or(0, BTreeSet::len), "cluster");
-        Ok(SyncOutcome::for_progress(format!("{name} is not in {pending} yet, and {waits}")))
+        let lacking = state.record.accepted.as_ref().and_then(|accepted| accepted.lacking.as_ref());
+        let lacking = format_count(lacking.map_or(0, BTreeSet::len), "cluster");
+        Ok(SyncOutcome::for_progress(format!("{name} is not in {lacking} yet, and {waits}")))
     }
 
     /// Notes in the status which revision waits for a window.

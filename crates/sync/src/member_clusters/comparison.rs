@@ -143,13 +143,13 @@ impl Reconciliation<'_> {
         tracker: &mut ClusterTracker,
         only: Option<&BTreeSet<String>>,
     ) {
-        let pending = state.record.accepted.as_ref().and_then(|accepted| accepted.pending.clone());
-        let pending = pending.unwrap_or_default();
+        let lacking = state.record.accepted.as_ref().and_then(|accepted| accepted.lacking.clone());
+        let lacking = lacking.unwrap_or_default();
         let applied = state.record.status.managed_scope.as_ref().filter(|_| self.spec.apply.is_some());
         let applied: Option<BTreeSet<String>> =
             applied.map(|inventory| inventory.present_clusters().map(|one| one.name.clone()).collect());
         let names = selected_names(self.spec, current.session).filter(|name| {
-            !pending.contains(*name)
+            !lacking.contains(*name)
                 && only.is_none_or(|only| only.contains(*name))
                 && applied.as_ref().is_none_or(|applied| applied.contains(*name))
         });

@@ -217,10 +217,10 @@ impl Reconciliation<'_> {
         runtime: &mut SyncRuntime,
         target: &PolicyRolloutTarget<'_>,
     ) -> Result<bool, ReconcileError> {
-        let pending = state.record.accepted.as_ref().and_then(|accepted| accepted.pending.clone());
-        let is_first = pending.is_none();
+        let lacking = state.record.accepted.as_ref().and_then(|accepted| accepted.lacking.clone());
+        let is_first = lacking.is_none();
         let open = open_clusters(&state.record.policies);
-        let clusters: BTreeSet<String> = pending
+        let clusters: BTreeSet<String> = lacking
             .unwrap_or_else(|| selected_names(self.spec, target.session).map(str::to_owned).collect())
             .union(&open)
             .cloned()
@@ -242,7 +242,7 @@ impl Reconciliation<'_> {
         let failing: BTreeSet<String> =
             runtime.tracker.failure_causes().map(|(name, _)| name.clone()).collect();
         if let Some(accepted) = &mut state.record.accepted {
-            accepted.pending = Some(failing);
+            accepted.lacking = Some(failing);
         }
         state.save_record()?;
         Ok(changed)
