@@ -1,4 +1,4 @@
-//! The record of a Sync: what the loop keeps between rounds besides the plan.
+//! The record of a Sync: what the loop keeps between reconciliations besides the plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,7 +43,7 @@ pub struct SyncRecord {
     /// What clusters have of policies that limit how they are updated.
     #[serde(default, skip_serializing_if = "PolicyRollouts::is_empty")]
     pub policies: PolicyRollouts,
-    /// The message of the last round that succeeded. A round in which nothing has changed repeats it.
+    /// The message of the last reconciliation that succeeded. A reconciliation in which nothing has changed repeats it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success: Option<String>,
     /// The spec that was carried out last. A Sync whose spec has become invalid is deleted by it.
@@ -126,7 +126,7 @@ pub fn spec_digest(sync: &Sync) -> String {
 }
 
 impl SyncRecord {
-    /// The record of a Sync before its first round.
+    /// The record of a Sync before its first reconciliation.
     pub fn new(sync: &Sync, generation: i64, status: SyncStatus) -> Self {
         Self {
             api_version: SyncApiVersion::V1Alpha1,

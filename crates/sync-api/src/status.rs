@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use crate::managed_scope::ManagedScope;
 
-/// Rounds that the history keeps.
+/// Reconciliations that the history keeps.
 const MAX_HISTORY_ENTRIES: usize = 10;
-/// Revisions that were carried out, and stay in the history although rounds after them fail.
+/// Revisions that were carried out, and stay in the history although reconciliations after them fail.
 const MIN_SUCCEEDED_REVISIONS: usize = 3;
 /// Failing clusters that are shown with their messages.
 pub const MAX_FAILING_CLUSTERS: usize = 5;
@@ -318,7 +318,7 @@ pub struct HistoryEntry {
     pub message: String,
 }
 
-/// Why a round ended as it did.
+/// Why a reconciliation ended as it did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncReason {
     /// Everything is as rendered.
@@ -343,7 +343,7 @@ pub enum SyncReason {
     InvalidSpec,
     /// A Sync that this one depends on is not ready.
     DependencyNotReady,
-    /// A round or a rollout is under way.
+    /// A reconciliation or a rollout is under way.
     Progressing,
     /// A cluster failed during a rollout.
     RolloutHalted,
@@ -372,7 +372,7 @@ impl SyncReason {
         }
     }
 
-    /// Whether the revision itself keeps a round from carrying it out.
+    /// Whether the revision itself keeps a reconciliation from carrying it out.
     pub fn is_about_revision(self) -> bool {
         matches!(self, Self::VerificationError | Self::BuildFailed | Self::PruneFailed)
     }
@@ -413,7 +413,7 @@ impl SyncStatus {
         self.set_condition("Reconciling", "True", SyncReason::Progressing, message, now);
     }
 
-    /// Notes how a round has ended: a revision may still be under way.
+    /// Notes how a reconciliation has ended: a revision may still be under way.
     pub fn set_outcome(&mut self, reason: SyncReason, message: &str, now: Timestamp) {
         if reason == SyncReason::Progressing {
             self.remove_condition("Stalled");
@@ -449,7 +449,7 @@ impl SyncStatus {
         }
     }
 
-    /// Removes the oldest rounds, but not the last ones that carried different revisions out: people return to them.
+    /// Removes the oldest reconciliations, but not the last ones that carried different revisions out: people return to them.
     fn shorten_history(&mut self) {
         let mut succeeded: Vec<&str> = Vec::new();
         let mut kept = Vec::new();

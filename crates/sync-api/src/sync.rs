@@ -67,7 +67,7 @@ pub struct SyncMetadata {
     pub generation: i64,
     /// When it was created.
     pub created: String,
-    /// The value of the annotation `federate.dev/requestedAt`: a new value begins a round.
+    /// The value of the annotation `federate.dev/requestedAt`: a new value begins a reconciliation.
     pub requested_at: Option<String>,
     /// The values of the annotation `federate.dev/approve`: the tasks of a rollout that are approved.
     pub approve: BTreeSet<String>,
@@ -544,12 +544,12 @@ fn secret_name(secret: Option<&SecretRef>) -> Option<&str> {
 }
 
 impl SyncSpec {
-    /// How soon a round that failed is tried again.
+    /// How soon a reconciliation that failed is tried again.
     pub fn retry_interval(&self) -> Duration {
         self.retry_interval.unwrap_or(self.interval).0
     }
 
-    /// How long a round waits until everything that it applied is healthy; `None` if it does not.
+    /// How long a reconciliation waits until everything that it applied is healthy; `None` if it does not.
     pub fn health_timeout(&self, apply: &ApplySpec) -> Option<Duration> {
         apply.wait.then(|| self.timeout())
     }

@@ -20,8 +20,8 @@ use crate::state::{Error as StateError, SyncState};
 const DELETION_POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 impl Reconciliation<'_> {
-    /// Lets a Sync go that is being deleted and leaves its objects.
-    pub(crate) fn release_sync(&self, hub: Option<&HubClient>) -> Result<SyncOutcome, StateError> {
+    /// Lets the Sync go, and leaves its objects.
+    pub(crate) fn orphan_objects(&self, hub: Option<&HubClient>) -> Result<SyncOutcome, StateError> {
         let sync = &self.valid_sync.object;
         let why = if sync.deletes_objects() { "the Sync is suspended: " } else { "" };
         if let Some(hub) = hub {
@@ -30,7 +30,7 @@ impl Reconciliation<'_> {
         Ok(SyncOutcome::for_success(&format!("{why}the objects in member clusters stay where they are")))
     }
 
-    /// Deletes the objects of a Sync that is being deleted, and lets it go when they are gone.
+    /// Deletes the objects of the Sync, and lets it go when they are gone.
     pub(crate) fn delete_sync(
         &self,
         state: &mut SyncState<'_>,
@@ -51,7 +51,7 @@ impl Reconciliation<'_> {
             DeletionEvent::CredentialsLost => outcome = self.leave_objects(hub, state),
             DeletionEvent::Deleted | DeletionEvent::NotDeleted => {}
         }
-        if finish_deletion(event) == SyncStage::Released {
+        if finish_deletion(event) == SyncStage::Finalized {
             hub::remove_finalizer(hub, &self.valid_sync.object.metadata)?;
         }
         Ok(outcome)

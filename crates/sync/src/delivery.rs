@@ -8,7 +8,7 @@ use federate_engine::change::replicas_moved;
 use federate_kubernetes::ObjectRef;
 use federate_reconcile::RepoRef;
 use federate_sync_api::record::AcceptedRevision;
-use federate_sync_api::stage::{Delivery, DeliveryStep, RoundEvent, SyncStage};
+use federate_sync_api::stage::{Delivery, DeliveryStep, StageEvent, SyncStage};
 use federate_sync_api::status::SyncReason;
 
 use crate::member_clusters::selection::selected_names;
@@ -22,8 +22,8 @@ use crate::state::SyncState;
 /// What became of bringing a revision to clusters.
 pub(crate) struct DeliveryResult {
     /// What it means for the stage.
-    pub(crate) event: RoundEvent,
-    /// How the round ends, unless a further step says otherwise.
+    pub(crate) event: StageEvent,
+    /// How the reconciliation ends, unless a further step says otherwise.
     pub(crate) outcome: Result<SyncOutcome, ReconcileError>,
 }
 
@@ -55,7 +55,7 @@ impl Reconciliation<'_> {
             session.plan().placements.iter().filter(|row| row.unschedulable.is_some()).count();
         state.record.status.unschedulable = unschedulable;
         let moved = previous.map_or(0, |previous| replicas_moved(previous, session.plan()));
-        // A round that was killed has decided already.
+        // A reconciliation that was killed has decided already.
         let is_repeated = state.record.stage != SyncStage::Idle
             && before.as_ref().is_some_and(|before| before.is_for(tip, None));
         let earlier = if is_repeated { state.record.status.replicas_moved } else { 0 };
@@ -81,7 +81,7 @@ impl Reconciliation<'_> {
     }
 
     /// Brings clusters to the revision, as far as that is possible now: to one that was just accepted, or to the one that
-    /// was accepted before. Returns what came of it, and how the round ends if nothing follows.
+    /// was accepted before. Returns what came of it, and how the reconciliation ends if nothing follows.
     pub(crate) fn deliver_revision(
         &self,
         step: DeliveryStep,
@@ -119,10 +119,10 @@ impl Reconciliation<'_> {
             (DeliveryStep::RollOut | DeliveryStep::RollOutPolicies, Ok(outcome))
                 if outcome.is_progressing() =>
             {
-                RoundEvent::Waiting
+                StageEvent::Waiting
             }
-            (_, Ok(_)) => RoundEvent::Delivered,
-            (DeliveryStep::RollOut | DeliveryStep::RollOutPolicies, Err(_)) => RoundEvent::Waiting,
+            (_, Ok(_)) => StageEvent::Delivered,
+            (DeliveryStep::RollOut | DeliveryStep::RollOutPolicies, Err(_)) => StageEvent::Waiting,
             (DeliveryStep::Apply | DeliveryStep::Retry, Err(_)) => Self::note_failing(state, runtime),
         };
         Ok(DeliveryResult { event, outcome: delivered })
@@ -188,10 +188,10 @@ impl Reconciliation<'_> {
     }
 
     /// Notes which clusters are not at the revision yet.
-    fn note_failing(state: &mut SyncState<'_>, runtime: &SyncRuntime) -> RoundEvent {
+    fn note_failing(state: &mut SyncState<'_>, runtime: &SyncRuntime) -> StageEvent {
         let failing: BTreeSet<String> =
             runtime.tracker.failure_causes().map(|(name, _)| name.clone()).collect();
-        let event = if failing.is_empty() { RoundEvent::Interrupted } else { RoundEvent::ClustersFailed };
+        let event = if failing.is_empty() { StageEvent::Interrupted } else { StageEvent::ClustersFailed };
         if let Some(accepted) = &mut state.record.accepted {
             accepted.lacking = (!failing.is_empty()).then_some(failing);
         }

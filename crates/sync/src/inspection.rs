@@ -1,4 +1,4 @@
-//! What people ask about a Sync besides its status: what a round would change, and how its objects are. The loop's own code
+//! What people ask about a Sync besides its status: what a reconciliation would change, and how its objects are. The loop's own code
 //! answers, and neither the state of the Sync nor clusters change.
 
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ impl From<crate::state::Error> for InspectionError {
 pub struct SyncDiff {
     /// The revision, as it is shown to people.
     pub revision: String,
-    /// Why a round would not carry it out.
+    /// Why a reconciliation would not carry it out.
     pub refused: Option<String>,
     /// The differences.
     pub actions: Actions,
@@ -122,31 +122,36 @@ pub fn diff_sync(
     env: &Environment<'_>,
     commit: Option<&str>,
 ) -> Result<SyncDiff, InspectionError> {
-    let round = Reconciliation { reads_only: true, ..Reconciliation::new(valid_sync, env) };
+    let reconciliation = Reconciliation { reads_only: true, ..Reconciliation::new(valid_sync, env) };
     let mut state = states.open_state(valid_sync)?;
     let mut runtime = SyncRuntime::new(env);
     runtime.select_paths(&valid_sync.object.spec.source.paths);
     let source_state = match commit {
         Some(_) => None,
-        None => round.poll_source(&mut state, &mut runtime, false)?,
+        None => reconciliation.poll_source(&mut state, &mut runtime, false)?,
     };
     let (session, repo, revision) = if let Some(source_state) = source_state {
-        round.observe_clusters(&mut state, &mut runtime, &source_state.checkout)?;
+        reconciliation.observe_clusters(&mut state, &mut runtime, &source_state.checkout)?;
         let session = runtime.take_session(&source_state.checkout, state.read_plan()?.as_ref());
-        (session, round.find_repo(&source_state.checkout), source_state.name)
+        (session, reconciliation.find_repo(&source_state.checkout), source_state.name)
     } else {
         let commit = commit.map(str::to_owned).or_else(|| accepted_tip(&state));
         let commit = commit.ok_or_else(|| nothing_accepted(valid_sync))?;
-        let (session, repo) = round.open_planned(&state, &commit, state.read_plan()?.unwrap_or_default())?;
+        let (session, repo) =
+            reconciliation.open_planned(&state, &commit, state.read_plan()?.unwrap_or_default())?;
         (session, repo, format!("sha1:{commit}"))
     };
     let kept = state.read_plan()?;
-    let refused =
-        Reconciliation::find_refusal(&session, kept.as_ref(), round.apply_limit(), round.destination());
+    let refused = Reconciliation::find_refusal(
+        &session,
+        kept.as_ref(),
+        reconciliation.apply_limit(),
+        reconciliation.destination(),
+    );
     if let Some(error) = refused.as_ref().filter(|error| error.reason.name() == "BuildFailed") {
         return Err(InspectionError(format!("{revision}: {error}")));
     }
-    let actions = round.member_clusters(&session, repo, &state).diff_clusters()?;
+    let actions = reconciliation.member_clusters(&session, repo, &state).diff_clusters()?;
     Ok(SyncDiff { revision, refused: refused.map(|error| error.message), actions })
 }
 
@@ -156,10 +161,11 @@ pub fn read_tree(
     states: &HubStates,
     env: &Environment<'_>,
 ) -> Result<SyncTree, InspectionError> {
-    let round = Reconciliation { reads_only: true, ..Reconciliation::new(valid_sync, env) };
+    let reconciliation = Reconciliation { reads_only: true, ..Reconciliation::new(valid_sync, env) };
     let state = states.open_state(valid_sync)?;
     let tip = accepted_tip(&state).ok_or_else(|| nothing_accepted(valid_sync))?;
-    let (session, repo) = round.open_planned(&state, &tip, state.read_plan()?.unwrap_or_default())?;
+    let (session, repo) =
+        reconciliation.open_planned(&state, &tip, state.read_plan()?.unwrap_or_default())?;
     let mut by_revision: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
     for name in selected_names(&valid_sync.object.spec, &session) {
         // One that is being updated has the newest revision, and is not healthy yet.
@@ -173,12 +179,12 @@ pub fn read_tree(
         let (session, repo): (&Session, Option<RepoRef>) = match &revision {
             None => (&session, repo.clone()),
             Some(former) => {
-                round.open_former(&state, &mut formers, former)?;
+                reconciliation.open_former(&state, &mut formers, former)?;
                 let Some((session, repo)) = formers.get(former) else { continue };
                 (session, repo.clone())
             }
         };
-        for health in round.member_clusters(session, repo, &state).read_health(&names)? {
+        for health in reconciliation.member_clusters(session, repo, &state).read_health(&names)? {
             let (objects, error) = match health.objects {
                 Ok(objects) => (objects, None),
                 Err(error) => (BTreeMap::new(), Some(error.to_string())),

@@ -1,9 +1,9 @@
 //! The loop: watches sources, and keeps branches, registries and clusters at what they render.
 //!
 //! A [`Sync`](federate_sync_api::Sync) object says what is watched and what is kept. [`sync_files`] reads it from files,
-//! [`reconciliation`] does one round of it, [`supervisor`] runs the loop, and [`state`] is the folder with its state. [`hub`]
-//! does the same with objects on an API server. No engine code is here: rendering, committing
-//! and applying are the application layer's (`federate-session`).
+//! [`reconciliation`] is one pass of it, [`supervisor`] runs the loop, and [`state`] is the folder with its state. [`hub`] does
+//! the same with objects on an API server. No engine code is
+//! here: rendering, committing and applying are the application layer's (`federate-session`).
 
 pub mod counters;
 mod deletion;

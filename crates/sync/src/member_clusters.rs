@@ -1,4 +1,4 @@
-//! The member clusters in a round: federate applies to them or compares them, logs one line for each action, and counts
+//! The member clusters in a reconciliation: federate applies to them or compares them, logs one line for each action, and counts
 //! the clusters by state.
 
 pub(crate) mod change_queue;
@@ -46,11 +46,11 @@ use crate::sync_files::ValidSync;
 /// About how many objects of clusters are in memory at a time; an object takes some 30 kB.
 const MAX_OBJECTS_IN_MEMORY: usize = 3000;
 
-/// How long a cluster may take to answer for the first time. The round of the others does not end before.
+/// How long a cluster may take to answer for the first time. The reconciliation of the others does not end before.
 pub(crate) const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long one check of the health of clusters takes at most.
 const HEALTH_CHECK_TIMEOUT: Duration = Duration::from_secs(2);
-/// How often a round says which clusters are still under way.
+/// How often a reconciliation says which clusters are still under way.
 const PROGRESS_LOG_INTERVAL: Duration = Duration::from_secs(3);
 
 /// The clusters of a session.
@@ -551,7 +551,7 @@ fn adoption_rule(adopt: AdoptionRule) -> AdoptionMode {
     }
 }
 
-/// The clusters that a round is working on, and how far each is. What was done in a cluster is logged when it is done.
+/// The clusters that a reconciliation is working on, and how far each is. What was done in a cluster is logged when it is done.
 struct MemberProgress<'p> {
     sync: &'p str,
     /// What is done.

@@ -94,7 +94,7 @@ impl StatusPage {
         run(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Shows what is known after a round, or after a comparison. Without a record, what was shown stays.
+    /// Shows what is known after a reconciliation, or after a comparison. Without a record, what was shown stays.
     pub(crate) fn update_sync(
         &self,
         valid_sync: &ValidSync,

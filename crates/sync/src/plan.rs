@@ -1,5 +1,5 @@
-//! The second part of a round: rendering, the checks that stop it, and the commit to a branch. [`push`] pushes to a registry
-//! instead.
+//! The rendering of a revision, and its commit to a branch. [`guard`] refuses what has errors or deletes too much, and [`push`]
+//! pushes to a registry instead.
 
 pub(crate) mod changes;
 pub(crate) mod guard;

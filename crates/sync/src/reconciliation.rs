@@ -1,8 +1,8 @@
-//! One round: poll → fetch → verify → render → guard → commit or push → accept → apply; or compare clusters with what is
+//! One reconciliation of a Sync: poll → fetch → verify → render → guard → commit or push → accept → apply; or compare clusters with what is
 //! rendered, if nothing has changed.
 //!
 //! Whatever keeps a revision from being carried out comes before the first branch or cluster is touched. The plan is
-//! written before clusters are: a round that was killed decides the same the next time.
+//! written before clusters are: a reconciliation that was killed decides the same the next time.
 
 use std::time::Instant;
 
@@ -14,7 +14,8 @@ use federate_repo::normalize_path;
 use federate_sync_api::progress::short_revision;
 use federate_sync_api::record::SyncRecord;
 use federate_sync_api::stage::{
-    RoundEffect, RoundEvent, RoundStart, StageInputs, StartInputs, SyncStage, advance_stage, start_round,
+    ReconciliationStart, StageEffect, StageEvent, StageInputs, StartInputs, SyncStage, advance_stage,
+    start_reconciliation,
 };
 use federate_sync_api::status::{SyncReason, find_commit};
 use federate_sync_api::{SyncMetadata, SyncSpec, WindowState, find_window_state};
@@ -55,25 +56,27 @@ pub(crate) fn reconcile_sync(
         unready_dependency,
     };
     let this = Reconciliation::new(valid_sync, env);
-    Ok(match (start_round(&inputs, state.record.stage), from_loop) {
-        (RoundStart::EndRound, _) => None,
-        (RoundStart::AwaitDependency(on), _) => Some(this.await_dependency(state, runtime, on)),
-        (RoundStart::Poll, from_loop) => {
+    Ok(match (start_reconciliation(&inputs, state.record.stage), from_loop) {
+        (ReconciliationStart::End, _) => None,
+        (ReconciliationStart::AwaitDependency(on), _) => Some(this.await_dependency(state, runtime, on)),
+        (ReconciliationStart::Poll, from_loop) => {
             let interrupt = from_loop.map(|from_loop| from_loop.interrupt);
             Some(Reconciliation { interrupt, ..this }.reconcile_source(state, runtime))
         }
-        (RoundStart::DeleteObjects, Some(from_loop)) => {
+        (ReconciliationStart::DeleteObjects, Some(from_loop)) => {
             Some(this.delete_sync(state, runtime, from_loop.hub)?)
         }
-        (RoundStart::Release, Some(from_loop)) => Some(this.release_sync(from_loop.hub)?),
-        (RoundStart::DeleteObjects | RoundStart::Release, None) => Some(SyncOutcome::for_progress(
-            "the Sync is being deleted, which only the loop does: run `federate sync` without --once"
-                .to_owned(),
-        )),
+        (ReconciliationStart::OrphanObjects, Some(from_loop)) => Some(this.orphan_objects(from_loop.hub)?),
+        (ReconciliationStart::DeleteObjects | ReconciliationStart::OrphanObjects, None) => {
+            Some(SyncOutcome::for_progress(
+                "the Sync is being deleted, which only the loop does: run `federate sync` without --once"
+                    .to_owned(),
+            ))
+        }
     })
 }
 
-/// One round of a Sync. What it does is methods in the modules of their subjects:
+/// One reconciliation of a Sync. Its steps are methods in the modules of their subjects:
 ///
 /// | step | method | module |
 /// |---|---|---|
@@ -98,7 +101,7 @@ pub(crate) struct Reconciliation<'r> {
     pub(crate) valid_sync: &'r ValidSync,
     pub(crate) spec: &'r SyncSpec,
     pub(crate) env: &'r Environment<'r>,
-    /// Whether something waits for the round to end; `None` if nothing can.
+    /// Whether something waits for the reconciliation to end; `None` if nothing can.
     pub(crate) interrupt: Option<&'r Interrupt>,
     /// Whether its maintenance windows were open when it began; `None` if it has none.
     pub(crate) window: Option<WindowState>,
@@ -160,11 +163,11 @@ impl Reconciliation<'_> {
         record_outcome(state, SyncOutcome { reason: SyncReason::DependencyNotReady, message, drift })
     }
 
-    /// What the next step of the round depends on.
+    /// What the next step of the reconciliation depends on.
     pub(crate) fn build_stage_inputs(
         &self,
         record: &SyncRecord,
-        event: RoundEvent,
+        event: StageEvent,
         revision: &str,
     ) -> StageInputs {
         let SyncMetadata { ignore_windows, abort, .. } = &self.valid_sync.object.server_metadata;
@@ -195,7 +198,7 @@ impl Reconciliation<'_> {
         }
     }
 
-    /// Takes the steps of the round, one after the other.
+    /// Takes the steps of the reconciliation, one after the other.
     fn take_steps(
         &self,
         state: &mut SyncState<'_>,
@@ -208,7 +211,7 @@ impl Reconciliation<'_> {
         self.observe_clusters(state, runtime, &source_state.checkout)?;
         state.record.status.last_attempted_revision = Some(source_state.name.clone());
         let mut event = if is_overwritten {
-            RoundEvent::OtherRevision
+            StageEvent::OtherRevision
         } else {
             self.find_revision_event(state, runtime, &source_state)?
         };
@@ -228,38 +231,38 @@ impl Reconciliation<'_> {
                 }
             }
             match effect {
-                RoundEffect::RenderAndPublish => {
+                StageEffect::RenderAndPublish => {
                     rendered = Some(self.render_and_publish(state, runtime, &source_state)?);
-                    event = RoundEvent::Rendered;
+                    event = StageEvent::Rendered;
                 }
-                RoundEffect::Accept => {
-                    event = RoundEvent::Accepted(self.accept_revision(
+                StageEffect::Accept => {
+                    event = StageEvent::Accepted(self.accept_revision(
                         state,
                         runtime,
                         &source_state,
                         rendered.as_ref(),
                     )?);
                 }
-                RoundEffect::Deliver(step) => {
+                StageEffect::Deliver(step) => {
                     let result =
                         self.deliver_revision(step, state, runtime, &source_state, rendered.take())?;
                     (event, ended) = (result.event, result.outcome);
                 }
-                RoundEffect::Finish => {
+                StageEffect::Finish => {
                     self.record_delivery(state, runtime, &source_state)?;
                     return ended;
                 }
-                RoundEffect::Compare => {
+                StageEffect::Compare => {
                     return self.compare_all_clusters(state, runtime, &source_state.checkout);
                 }
-                RoundEffect::CheckRevision => return self.check_revision(state, runtime, &source_state),
-                RoundEffect::AwaitWindow => {
+                StageEffect::CheckRevision => return self.check_revision(state, runtime, &source_state),
+                StageEffect::AwaitWindow => {
                     return self.await_window(stage, state, runtime, &source_state);
                 }
-                RoundEffect::ReturnClusters => {
+                StageEffect::ReturnClusters => {
                     return self.return_clusters(state, runtime, &source_state, rendered);
                 }
-                RoundEffect::EndRound => return ended,
+                StageEffect::End => return ended,
             }
         }
     }
@@ -270,16 +273,16 @@ impl Reconciliation<'_> {
         state: &mut SyncState<'_>,
         runtime: &mut SyncRuntime,
         SourceState { checkout, tip, branches, .. }: &SourceState,
-    ) -> Result<RoundEvent, ReconcileError> {
+    ) -> Result<StageEvent, ReconcileError> {
         let accepted = state.record.accepted.as_ref();
         if !accepted.is_some_and(|accepted| accepted.is_for(tip, branches.as_ref())) {
-            return Ok(RoundEvent::OtherRevision);
+            return Ok(StageEvent::OtherRevision);
         }
         if self.moves_placements(state, runtime, checkout)? {
             tracing::info!(sync = self.name(), "the status of the clusters has changed");
-            return Ok(RoundEvent::OtherRevision);
+            return Ok(StageEvent::OtherRevision);
         }
-        Ok(RoundEvent::SameRevision)
+        Ok(StageEvent::SameRevision)
     }
 
     /// Checks that no other process has taken over while this one was paused.
@@ -320,7 +323,7 @@ fn record_outcome(state: &mut SyncState<'_>, outcome: SyncOutcome) -> SyncOutcom
     }
 }
 
-/// The outcome of a round in which nothing has changed.
+/// The outcome of a reconciliation in which nothing has changed.
 pub(crate) fn unchanged_outcome(state: &SyncState<'_>) -> SyncOutcome {
     let at = state.record.status.last_applied_revision.as_deref().unwrap_or("the source");
     let message = state.record.success.as_deref().filter(|_| state.record.status.is_ready());

@@ -1,4 +1,4 @@
-//! Rounds of several Syncs, in the order of their dependencies.
+//! One reconciliation of each of several Syncs, in the order of their dependencies.
 
 use std::time::{Duration, Instant};
 
@@ -17,12 +17,12 @@ use crate::sync_files::ValidSync;
 /// One run waits so long for the next step of a rollout.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 
-/// The result of a Sync's round.
+/// The result of a Sync's reconciliation.
 #[derive(Debug)]
 pub struct SyncResult {
     /// Namespace and name.
     pub name: String,
-    /// How its round ended; `None` if it is suspended.
+    /// How its reconciliation ended; `None` if it is suspended.
     pub outcome: Option<SyncOutcome>,
     /// Its record.
     pub record: SyncRecord,
@@ -40,7 +40,7 @@ impl SyncResult {
     }
 }
 
-/// Does one round of each Sync, those that others depend on first.
+/// Reconciles each Sync once, those that others depend on first.
 pub fn run_once(
     syncs: &[ValidSync],
     state: &StateFolder,

@@ -81,13 +81,13 @@ pub(crate) trait SyncStates: std::marker::Sync {
 
 /// Where the plans, the record and the status of members of one Sync are stored.
 pub(crate) trait SyncStorage {
-    /// The previous plan; `None` before the first round.
+    /// The previous plan; `None` before the first reconciliation.
     fn read_plan(&self) -> Result<Option<Vec<u8>>, Error>;
 
     /// The place of the previous plan, for messages.
     fn plan_location(&self) -> String;
 
-    /// Stores an accepted plan: the previous plan of the next round.
+    /// Stores an accepted plan: the previous plan of the next reconciliation.
     fn write_plan(&mut self, text: &str) -> Result<(), Error>;
 
     /// The plan of a former revision.
@@ -177,7 +177,7 @@ impl<'s> SyncState<'s> {
         self.cache.clone()
     }
 
-    /// The previous plan; `None` before the first round.
+    /// The previous plan; `None` before the first reconciliation.
     pub fn read_plan(&self) -> Result<Option<Plan>, Error> {
         let Some(bytes) = self.storage.read_plan()? else { return Ok(None) };
         previous::read_own(&bytes)
@@ -192,7 +192,7 @@ impl<'s> SyncState<'s> {
         previous::read_own(&bytes).map(Some).map_err(|error| Error::Plan { place, why: error.to_string() })
     }
 
-    /// Stores an accepted plan: the previous plan of the next round.
+    /// Stores an accepted plan: the previous plan of the next reconciliation.
     pub fn write_plan(&mut self, plan: &Plan) -> Result<(), Error> {
         self.storage.write_plan(&previous::write_plan(plan))
     }

@@ -90,7 +90,7 @@ pub fn watch_objects(
     });
 }
 
-/// Does one round of each Sync object.
+/// Reconciles each Sync object once.
 pub fn reconcile_objects_once(
     objects: &SyncObjects,
     states: &HubStates,
@@ -104,7 +104,7 @@ pub fn reconcile_objects_once(
 }
 
 /// Admits the valid Syncs. The status of the others says what is wrong; it is written once. Those that are being deleted and have
-/// nothing to delete are released.
+/// nothing to delete lose their finalizer.
 fn admit_syncs(
     objects: &SyncObjects,
     states: &HubStates,
@@ -128,7 +128,7 @@ fn admit_syncs(
     let clashing = hub::remove_clashing(&mut syncs);
     for valid_sync in clashing.deleting {
         let sync = valid_sync.object.full_name();
-        match states.release(&valid_sync.object.metadata) {
+        match states.remove_finalizer(&valid_sync.object.metadata) {
             Ok(()) => tracing::info!(sync, "its objects in member clusters belong to the older Sync"),
             Err(error) => tracing::warn!(sync, %error, "the Sync cannot be deleted yet"),
         }

@@ -1,11 +1,11 @@
-//! Maintenance windows in a round: outside of them, clusters are only compared. A revision that waits is rendered and checked
+//! Maintenance windows in a reconciliation: outside of them, clusters are only compared. A revision that waits is rendered and checked
 //! all the same, so that what is wrong with it is known before a window opens.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use federate_sync_api::DriftMode;
-use federate_sync_api::stage::{RoundEvent, SyncStage};
+use federate_sync_api::stage::{StageEvent, SyncStage};
 use federate_sync_api::status::WindowStatus;
 use jiff::Timestamp;
 
@@ -17,7 +17,7 @@ use crate::reconciliation::Reconciliation;
 use crate::state::SyncState;
 
 impl Reconciliation<'_> {
-    /// Notes in the status whether a window is open, and when the round is repeated because that changes.
+    /// Notes in the status whether a window is open, and when the reconciliation is repeated because that changes.
     pub(crate) fn note_window(&self, state: &mut SyncState<'_>, runtime: &mut SyncRuntime) {
         let window = self.window;
         state.record.status.window = window.map(|window| WindowStatus {
@@ -38,7 +38,7 @@ impl Reconciliation<'_> {
     /// Whether drift from the revision that was carried out last may be put back now.
     pub(crate) fn may_correct(&self, state: &SyncState<'_>) -> bool {
         let revision = state.record.status.last_applied_revision.as_deref().unwrap_or_default();
-        self.build_stage_inputs(&state.record, RoundEvent::Waiting, revision).may_change()
+        self.build_stage_inputs(&state.record, StageEvent::Waiting, revision).may_change()
     }
 
     /// Whether drift would be put back if a window were open.
@@ -81,7 +81,7 @@ impl Reconciliation<'_> {
         ended
     }
 
-    /// The outcome of a round outside of all windows while some clusters lack a revision.
+    /// The outcome of a reconciliation outside of all windows while some clusters lack a revision.
     fn await_window_to_retry(
         &self,
         state: &mut SyncState<'_>,

@@ -1,5 +1,5 @@
-//! The rounds of one Sync, in a thread of its own: at its interval, when something happens, and sooner after a failure.
-//! Between rounds, the clusters in which something has changed are compared.
+//! The reconciliations of one Sync, in a thread of its own: at its interval, when something happens, and sooner after a failure.
+//! Between reconciliations, the clusters in which something has changed are compared.
 
 use std::sync::mpsc::RecvTimeoutError;
 use std::thread::Scope;
@@ -29,9 +29,9 @@ use crate::telemetry::Telemetry;
 
 /// Pauses differ by up to this share, so that many Syncs do not ask a server at the same moment.
 const JITTER_PERCENT: u64 = 10;
-/// Editors write a file in several steps: a round begins when nothing has happened for this long.
+/// Editors write a file in several steps: a reconciliation begins when nothing has happened for this long.
 const DEBOUNCE: Duration = Duration::from_millis(100);
-/// A round begins after this long even if files go on changing.
+/// A reconciliation begins after this long even if files go on changing.
 const MAX_DEBOUNCE: Duration = Duration::from_secs(2);
 /// A comparison begins this long after the first change in a cluster: one command often changes several objects.
 const COMPARISON_DELAY: Duration = Duration::from_millis(200);
@@ -73,19 +73,19 @@ struct SyncWorker<'l> {
     name: String,
     shared: WorkerContext<'l>,
     runtime: SyncRuntime,
-    /// Whether something waits for the round to end.
+    /// Whether something waits for the reconciliation to end.
     interrupt: Interrupt,
     watches: MemberWatches,
-    /// The outcome that was reported last, if any was; a round that is suspended has none.
+    /// The outcome that was reported last, if any was; a reconciliation that is suspended has none.
     #[expect(clippy::option_option, reason = "nothing was reported, or that there is no outcome")]
     reported: Option<Option<SyncOutcome>>,
-    /// The last request for a round.
+    /// The last request for a reconciliation.
     requested: Option<String>,
-    /// How many rounds in a row have failed.
+    /// How many reconciliations in a row have failed.
     failures: u32,
 }
 
-/// How a round ended, `None` if the Sync is suspended; and what is recorded then, if that is known.
+/// How a reconciliation ended, `None` if the Sync is suspended; and what is recorded then, if that is known.
 type ReconcileEnd = (Option<SyncOutcome>, Option<SyncRecord>);
 
 impl<'l> SyncWorker<'l> {
@@ -102,7 +102,7 @@ impl<'l> SyncWorker<'l> {
         }
     }
 
-    /// Does its rounds until the Sync is gone or the process ends.
+    /// Reconciles the Sync until it is gone or the process ends.
     fn run_loop(&mut self, wakes: &WakeReceiver) {
         while let Some(valid_sync) = self.shared.threads.find_desired(&self.name) {
             let mut until = self.reconcile_and_report(&valid_sync);
@@ -112,12 +112,12 @@ impl<'l> SyncWorker<'l> {
                 let next = until.into_iter().chain(changed).min();
                 match wait_for_wake(wakes, next) {
                     Some(Wake::End) => return,
-                    Some(Wake::Round) => break,
+                    Some(Wake::Reconciliation) => break,
                     Some(Wake::Comparison) => {}
                     None if until.is_some_and(|until| until <= Instant::now()) => break,
                     None => {
                         self.compare_changed(&valid_sync);
-                        // A cluster that has failed is retried by the next round.
+                        // A cluster that has failed is retried by the next reconciliation.
                         until = until.into_iter().chain(self.runtime.tracker.next_due()).min();
                     }
                 }
@@ -127,10 +127,10 @@ impl<'l> SyncWorker<'l> {
         tracing::info!(sync = self.name, "the Sync is gone");
     }
 
-    /// Does a round and reports it. Returns when the next one is due.
+    /// Reconciles the Sync and reports the outcome. Returns when the next one is due.
     fn reconcile_and_report(&mut self, valid_sync: &ValidSync) -> Option<Instant> {
         let WorkerContext { threads, telemetry: Telemetry { metrics, page }, .. } = self.shared;
-        // A request for a round is about all clusters.
+        // A request for a reconciliation is about all clusters.
         let asked = valid_sync.object.server_metadata.requested_at.clone();
         if asked != self.requested {
             self.requested = asked;
@@ -155,7 +155,7 @@ impl<'l> SyncWorker<'l> {
             self.report_drift(valid_sync, now.map(String::as_str), self.runtime.tracker.drift_time());
         }
         self.report_contentions(valid_sync);
-        metrics.observe_round(&self.name, outcome.as_ref(), status, begun.elapsed());
+        metrics.observe_reconciliation(&self.name, outcome.as_ref(), status, begun.elapsed());
         page.update_sync(valid_sync, record.as_ref(), &self.runtime.tracker);
         metrics.add_counts(&self.shared.env.counters);
         if outcome.is_some() {
@@ -168,7 +168,7 @@ impl<'l> SyncWorker<'l> {
         let pause = pause.map(|pause| Instant::now() + add_jitter(pause));
         let (missed, due) = self.runtime.tracker.due_after(begun);
         let until = match due.filter(|_| outcome.is_some()) {
-            // A round that has not come to a cluster that was due would be followed by another one at once.
+            // A reconciliation that has not come to a cluster that was due would be followed by another one at once.
             Some(due) => Some(due.min(Instant::now() + spec.interval.0))
                 .into_iter()
                 .chain(pause.filter(|_| missed))
@@ -354,7 +354,7 @@ fn wait_for_wake(wakes: &WakeReceiver, until: Option<Instant>) -> Option<Wake> {
     match woken {
         Err(RecvTimeoutError::Timeout) => None,
         Err(RecvTimeoutError::Disconnected) | Ok(Wake::End) => Some(Wake::End),
-        Ok(first @ (Wake::Round | Wake::Comparison)) => {
+        Ok(first @ (Wake::Reconciliation | Wake::Comparison)) => {
             let why = gather_wakes(wakes, first);
             // In a busy fleet, changes go on and on: they do not put off what is due.
             let is_due = why == Wake::Comparison && until.is_some_and(|until| until <= Instant::now());
@@ -367,27 +367,30 @@ fn wait_for_wake(wakes: &WakeReceiver, until: Option<Instant>) -> Option<Wake> {
 fn gather_wakes(wakes: &WakeReceiver, mut why: Wake) -> Wake {
     let first = Instant::now();
     loop {
-        let (quiet, max_wait) =
-            if why == Wake::Round { (DEBOUNCE, MAX_DEBOUNCE) } else { (COMPARISON_DELAY, COMPARISON_DELAY) };
+        let (quiet, max_wait) = if why == Wake::Reconciliation {
+            (DEBOUNCE, MAX_DEBOUNCE)
+        } else {
+            (COMPARISON_DELAY, COMPARISON_DELAY)
+        };
         let left = max_wait.saturating_sub(first.elapsed());
         if left.is_zero() {
             return why;
         }
         match wakes.receive_within(quiet.min(left)) {
             Ok(Wake::Comparison) => {}
-            Ok(Wake::Round) => why = Wake::Round,
+            Ok(Wake::Reconciliation) => why = Wake::Reconciliation,
             Err(RecvTimeoutError::Timeout) => return why,
             Ok(Wake::End) | Err(RecvTimeoutError::Disconnected) => return Wake::End,
         }
     }
 }
 
-/// Whether clusters stay as they are between rounds: a Sync that is being deleted must not put back what it has deleted.
+/// Whether clusters stay as they are between reconciliations: a Sync that is being deleted must not put back what it has deleted.
 fn is_paused(valid_sync: &ValidSync) -> bool {
     valid_sync.object.spec.suspend || valid_sync.object.is_deleting()
 }
 
-/// How long until the next round; `None` if only a change of the Sync begins it. A round that failed is retried soon,
+/// How long until the next reconciliation; `None` if only a change of the Sync begins it. A reconciliation that failed is retried soon,
 /// and then less and less often, up to the interval. A stalled Sync waits for a new revision.
 fn compute_pause(spec: &SyncSpec, outcome: Option<&SyncOutcome>, failures: u32) -> Option<Duration> {
     let outcome = outcome?;
@@ -431,8 +434,12 @@ mod tests {
         waker.send(Wake::Comparison);
         assert_eq!(wait_for_wake(&wakes, Some(now)), None, "it is time");
         waker.send(Wake::Comparison);
-        waker.send(Wake::Round);
-        assert_eq!(wait_for_wake(&wakes, Some(now)), Some(Wake::Round), "a round that is asked for begins");
+        waker.send(Wake::Reconciliation);
+        assert_eq!(
+            wait_for_wake(&wakes, Some(now)),
+            Some(Wake::Reconciliation),
+            "one that is asked for begins"
+        );
     }
 
     #[test]

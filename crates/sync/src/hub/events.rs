@@ -1,4 +1,4 @@
-//! Events on Sync objects: how rounds end, drift, and contentions, for `kubectl describe` and `kubectl events`.
+//! Events on Sync objects: how reconciliations end, drift, and contentions, for `kubectl describe` and `kubectl events`.
 
 use federate_kubernetes::object::field_text;
 use federate_live::path::ApiPath;
@@ -110,7 +110,7 @@ impl HubClient {
         Ok(())
     }
 
-    /// Writes an Event about how a round ended.
+    /// Writes an Event about how a reconciliation ended.
     pub(crate) fn report_outcome(
         &self,
         valid_sync: &ValidSync,

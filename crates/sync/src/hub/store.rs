@@ -47,7 +47,7 @@ impl HubStates {
     }
 
     /// Restores the Sync as it was carried out last, for an invalid object that is being deleted. One that was never carried out, or
-    /// whose objects are to stay, is released. `None` if there is nothing to delete.
+    /// whose objects are to stay, loses its finalizer. `None` if there is nothing to delete.
     ///
     /// The record is in a ConfigMap of the Sync's namespace, which more people may write than Syncs: its spec may ask for what
     /// the operator permits, and nothing else.
@@ -96,7 +96,7 @@ impl HubStates {
     }
 
     /// Lets a Sync go that is being deleted.
-    pub(crate) fn release(&self, sync: &NamespacedName) -> Result<(), Error> {
+    pub(crate) fn remove_finalizer(&self, sync: &NamespacedName) -> Result<(), Error> {
         remove_finalizer(&self.hub, sync)
     }
 

@@ -69,7 +69,7 @@ impl Tenancy {
     }
 }
 
-/// Whether rounds of a Sync send requests to clusters.
+/// Whether reconciliations of a Sync send requests to clusters.
 fn reaches_clusters(sync: &Sync) -> bool {
     let spec = &sync.spec;
     let reads = spec.inventory != InventorySource::Repo || spec.hub.is_some();

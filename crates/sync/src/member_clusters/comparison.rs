@@ -1,4 +1,4 @@
-//! Comparisons between rounds: of the clusters, and where that is known of the objects, in which something has changed.
+//! Comparisons between reconciliations: of the clusters, and where that is known of the objects, in which something has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -35,8 +35,8 @@ pub(crate) fn compare_due_clusters(
     env: &Environment<'_>,
     due: DueComparisons,
 ) -> Option<(ComparedClusters, Option<String>)> {
-    let round = Reconciliation::new(valid_sync, env);
-    if !round.looks_for_drift() || round.must_lead().is_err() {
+    let reconciliation = Reconciliation::new(valid_sync, env);
+    if !reconciliation.looks_for_drift() || reconciliation.must_lead().is_err() {
         return None;
     }
     let current = runtime.current_session()?;
@@ -52,21 +52,26 @@ pub(crate) fn compare_due_clusters(
     let mut compared = ComparedClusters::new();
     for (objects, clusters) in &groups {
         let scope = ComparisonScope { clusters: Some(clusters), objects: objects.as_ref() };
-        // A cluster that fails is retried by the next round, which says so.
-        let found =
-            round.compare_revisions(state, current.revision, current.formers, current.clusters, scope);
+        // A cluster that fails is retried by the next reconciliation, which says so.
+        let found = reconciliation.compare_revisions(
+            state,
+            current.revision,
+            current.formers,
+            current.clusters,
+            scope,
+        );
         compared.extend(found.unwrap_or_default());
     }
-    let drift = round.describe_drift(state, runtime);
+    let drift = reconciliation.describe_drift(state, runtime);
     count_clusters(&mut state.record, &runtime.tracker);
     if let Err(error) = state.save_record() {
-        tracing::warn!(sync = round.name(), %error, "the status could not be written");
+        tracing::warn!(sync = reconciliation.name(), %error, "the status could not be written");
     }
     Some((compared, drift))
 }
 
 impl Reconciliation<'_> {
-    /// Looks at all clusters at the interval, however the round has ended that began at a time: whether each can be reached, and,
+    /// Looks at all clusters at the interval, however the reconciliation has ended that began at a time: whether each can be reached, and,
     /// if the Sync asks for it, whether it has what was carried out last. Clusters that fail are looked at when it is their turn.
     /// Returns an error if a cluster fails.
     pub(crate) fn check_clusters(

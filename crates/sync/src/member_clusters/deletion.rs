@@ -123,7 +123,7 @@ impl Reconciliation<'_> {
     }
 
     /// Deletes the Sync's objects in clusters that have left, if the Sync asks for it. A cluster that cannot be reached
-    /// stays in the managed scope, and is tried again at the next round. Returns why nothing is deleted, if more clusters have
+    /// stays in the managed scope, and is tried again at the next reconciliation. Returns why nothing is deleted, if more clusters have
     /// left than may.
     pub(crate) fn prune_clusters(&self, state: &mut SyncState<'_>) -> Option<String> {
         let prunes = self.spec.apply.as_ref().is_some_and(|apply| apply.prune_clusters);

@@ -27,7 +27,7 @@ struct PushTarget {
 
 impl Reconciliation<'_> {
     /// Whether a tag of the plan names another one than was pushed with the revision that was accepted last, or a push since then has
-    /// not come to its end. A round that only reads does not ask.
+    /// not come to its end. A reconciliation that only reads does not ask.
     pub(crate) fn is_artifact_overwritten(&self, record: &SyncRecord) -> Result<bool, ReconcileError> {
         let push = self.spec.push.as_ref().filter(|_| !self.reads_only);
         let Some((push, accepted)) = push.zip(record.accepted.as_ref()) else { return Ok(false) };
@@ -86,7 +86,7 @@ impl Reconciliation<'_> {
         let pushed = request.push_rendering(
             |plan| {
                 attempts += 1;
-                // A round that others overtake again and again lets go of the Sync if it is asked to.
+                // A reconciliation that others overtake again and again lets go of the Sync if it is asked to.
                 if attempts > 1 && self.interrupt.is_some_and(|is_interrupted| is_interrupted()) {
                     return Err(ReconcileError::new(SyncReason::Progressing, "the push starts again later"));
                 }

@@ -1,5 +1,5 @@
-//! What a round reads: a folder, or a fetched revision; and the [`Session`] over it. The session is kept from one round
-//! to the next, so that a round reads and decides only what a new revision changes.
+//! What a reconciliation reads: a folder, or a fetched revision; and the [`Session`] over it. The session is kept from one reconciliation
+//! to the next, so that a reconciliation reads and decides only what a new revision changes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -97,7 +97,7 @@ struct CachedSession {
     version: CheckoutVersion,
     /// The digest of the status of the clusters by which it plans, if the repo does not say it.
     inventory_digest: Option<String>,
-    /// Whether its plan is accepted, so that it is the previous plan of the next round.
+    /// Whether its plan is accepted, so that it is the previous plan of the next reconciliation.
     accepted: bool,
     repo: Option<RepoRef>,
 }
@@ -251,7 +251,7 @@ impl SyncRuntime {
         self.tracker.forget_comparisons();
     }
 
-    /// Keeps a session whose plan is not accepted for the next round.
+    /// Keeps a session whose plan is not accepted for the next reconciliation.
     pub(crate) fn put_session(&mut self, checkout: &Checkout, session: Session) {
         let inventory_digest = self.inventory_digest().cloned();
         self.cached = Some(CachedSession {
@@ -263,7 +263,7 @@ impl SyncRuntime {
         });
     }
 
-    /// Keeps a session whose plan is accepted for the next round, with the repo that it came from.
+    /// Keeps a session whose plan is accepted for the next reconciliation, with the repo that it came from.
     pub(crate) fn put_accepted(&mut self, checkout: &Checkout, session: Session, repo: Option<RepoRef>) {
         let inventory_digest = self.inventory_digest().cloned();
         self.cached = Some(CachedSession {

@@ -159,12 +159,12 @@ impl Reconciliation<'_> {
             runtime.formers.retain(|revision, _| used.contains(revision));
             // A process that is killed knows what it was about to send.
             state.save_record()?;
-            if !self.send_released(state, runtime, target)? {
+            if !self.send_open_rollouts(state, runtime, target)? {
                 return self.policies_outcome(state, runtime, target, &steps);
             }
             if !self.may_go_on(state, name, begun) {
                 let ended = self.policies_outcome(state, runtime, target, &steps);
-                // The next round finds out why, and goes on if it may.
+                // The next reconciliation finds out why, and goes on if it may.
                 runtime.resume = Some(Instant::now());
                 return ended;
             }
@@ -209,9 +209,9 @@ impl Reconciliation<'_> {
         steps
     }
 
-    /// Sends what was released to clusters, and everything that no policy limits to those that do not have it yet.
+    /// Sends what policies roll out now, and everything that no policy limits, to the clusters that do not have it yet.
     /// Returns whether a cluster has got or lost the resources of a policy.
-    fn send_released(
+    fn send_open_rollouts(
         &self,
         state: &mut SyncState<'_>,
         runtime: &mut SyncRuntime,
@@ -233,7 +233,7 @@ impl Reconciliation<'_> {
         // Clusters that have failed may lack more.
         let target = &PolicyRolloutTarget { changed: target.changed.filter(|_| is_first), ..target.clone() };
         let changed = self.send_to(state, runtime, target, &clusters, &open)?;
-        // What was released becomes healthy in its own time.
+        // What is rolled out becomes healthy in its own time.
         for name in &open {
             if runtime.tracker.is_unhealthy(name) {
                 runtime.tracker.clear_failure(name);
@@ -248,7 +248,7 @@ impl Reconciliation<'_> {
         Ok(changed)
     }
 
-    /// Sends everything that is released to some clusters, of which these are `open`. Returns whether a cluster has got or
+    /// Sends everything that no policy holds back to some clusters, of which these are `open`. Returns whether a cluster has got or
     /// lost the resources of a policy.
     pub(crate) fn send_to(
         &self,
@@ -288,7 +288,7 @@ impl Reconciliation<'_> {
         Ok(changed)
     }
 
-    /// Sends what runs that began with a former revision have released.
+    /// Sends what update runs roll out that began with a former revision.
     fn send_formers(
         &self,
         state: &mut SyncState<'_>,
@@ -318,7 +318,7 @@ impl Reconciliation<'_> {
         Ok(changed)
     }
 
-    /// The outcome of a round after which nothing can be sent for now.
+    /// The outcome of a reconciliation after which nothing can be sent for now.
     fn policies_outcome(
         &self,
         state: &mut SyncState<'_>,

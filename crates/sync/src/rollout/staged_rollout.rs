@@ -1,4 +1,4 @@
-//! Carries a rollout out: applies to the clusters of the next step, waits for their health over several rounds, and
+//! Carries a rollout out: applies to the clusters of the next step, waits for their health over several reconciliations, and
 //! compares every cluster with the revision that it has.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use federate_reconcile::RepoRef;
 use federate_session::Session;
 use federate_sync_api::progress::{ClusterRevisions, NextRolloutStep, RolloutState};
 use federate_sync_api::rollout::RolloutSpec;
-use federate_sync_api::stage::{RoundEvent, StageInputs};
+use federate_sync_api::stage::{StageEvent, StageInputs};
 use federate_sync_api::status::{RolloutStatus, SyncReason};
 use federate_sync_api::{ApplySpec, find_window_state};
 use jiff::{SignedDuration, Timestamp};
@@ -101,7 +101,7 @@ impl Reconciliation<'_> {
                 && updated
                 && !self.may_go_on(state, name, begun)
             {
-                // The next round finds out why, and goes on if it may.
+                // The next reconciliation finds out why, and goes on if it may.
                 runtime.resume = Some(Instant::now());
                 return Ok(self.pending_outcome(state, runtime, target, stage, None, ""));
             }
@@ -145,19 +145,19 @@ impl Reconciliation<'_> {
         }
     }
 
-    /// Whether a rollout may take another step in a round that began at a time: windows close, people abort, suspend or change
+    /// Whether a rollout may take another step in a reconciliation that began at a time: windows close, people abort, suspend or change
     /// the Sync, the process is asked to end, and the source is looked at at the interval.
     pub(crate) fn may_go_on(&self, state: &SyncState<'_>, revision: &str, begun: Instant) -> bool {
         let window = find_window_state(&self.spec.windows, Timestamp::now());
         let inputs = StageInputs {
             window_is_open: window.is_none_or(|window| window.is_open),
-            ..self.build_stage_inputs(&state.record, RoundEvent::Waiting, revision)
+            ..self.build_stage_inputs(&state.record, StageEvent::Waiting, revision)
         };
         let is_interrupted = self.interrupt.is_some_and(|is_interrupted| is_interrupted());
         inputs.may_change() && !is_interrupted && begun.elapsed() < self.spec.interval.0
     }
 
-    /// The outcome of a round outside of all windows. Clusters that are being updated are not looked at until one opens, and
+    /// The outcome of a reconciliation outside of all windows. Clusters that are being updated are not looked at until one opens, and
     /// their time limits begin again then.
     pub(crate) fn await_window_between_steps(
         &self,
@@ -227,7 +227,7 @@ impl Reconciliation<'_> {
         Ok(healthy)
     }
 
-    /// The outcome of a round that ends before the rollout does.
+    /// The outcome of a reconciliation that ends before the rollout does.
     fn pending_outcome(
         &self,
         state: &mut SyncState<'_>,

@@ -1,4 +1,4 @@
-//! The first part of a round: where the source is now, and the revision that was fetched and verified.
+//! Where the source is at the beginning of a reconciliation, and the revision that was fetched and verified.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ impl Reconciliation<'_> {
             .map(|source_state| Some(SourceState { branches: Some(branches), ..source_state }))
     }
 
-    /// Runs what waits for clusters to become healthy, or to answer. The wait ends early, and the next round begins at once, when the source
+    /// Runs what waits for clusters to become healthy, or to answer. The wait ends early, and the next reconciliation begins at once, when the source
     /// has another revision than `tip`: the new one may be what makes them healthy.
     pub(crate) fn interrupt_when_revised<T>(
         &self,
@@ -108,7 +108,7 @@ impl Reconciliation<'_> {
         result
     }
 
-    /// Whether the source has another revision. A source that cannot be read has none: the next round reports it.
+    /// Whether the source has another revision. A source that cannot be read has none: the next reconciliation reports it.
     fn has_other_revision(&self, address: &str, cache: &Path, tip: &str) -> bool {
         let Ok(credentials) = self.read_credentials() else { return false };
         let source_state = self.build_remote(address, cache, &credentials).poll_refs("");

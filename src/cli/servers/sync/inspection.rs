@@ -21,7 +21,7 @@ use federate_session::Session;
 use federate_sync::counters::MetricCounters;
 use federate_sync::credentials::{GitCredentials, SecretData};
 use federate_sync::environment::{
-    CredentialsError, Environment, MemberAccess, ROUND_ALLOWANCE, SyncServices,
+    CredentialsError, Environment, MemberAccess, RECONCILIATION_ALLOWANCE, SyncServices,
 };
 use federate_sync::hub::{HubClient, HubStates, Tenancy};
 use federate_sync::inspection::{SyncTree, TreeCluster, TreeHealth, diff_sync, read_tree};
@@ -129,7 +129,7 @@ impl InspectArgs {
             dialects: DIALECTS,
             builder: Some(shared_builder()),
             decryptor: self.decryption.open_decryptor()?,
-            allowance: ROUND_ALLOWANCE,
+            allowance: RECONCILIATION_ALLOWANCE,
             services: &context,
             allowed_signers: None,
             digest_key: digest_key()?,

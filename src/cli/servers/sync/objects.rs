@@ -19,7 +19,7 @@ use federate_session::Session;
 use federate_sync::counters::MetricCounters;
 use federate_sync::credentials::{GitCredentials, SecretData};
 use federate_sync::environment::{
-    CredentialsError, Environment, MemberAccess, ROUND_ALLOWANCE, SyncServices,
+    CredentialsError, Environment, MemberAccess, RECONCILIATION_ALLOWANCE, SyncServices,
 };
 use federate_sync::http_server;
 use federate_sync::hub::{HubClient, HubStates, Leader, LeaderOptions, SyncObjects, Tenancy};
@@ -116,7 +116,7 @@ impl ObjectArgs {
     }
 }
 
-/// The context of rounds of Sync objects: the Secrets next to them, and the Lease.
+/// The context of reconciliations of Sync objects: the Secrets next to them, and the Lease.
 struct ObjectContext<'s> {
     hub: Arc<HubClient>,
     access: &'s AccessArgs,
@@ -202,7 +202,7 @@ impl SyncCommand {
             dialects: DIALECTS,
             builder: Some(shared_builder()),
             decryptor: self.decryption.open_decryptor()?,
-            allowance: self.work_limit.map_or(ROUND_ALLOWANCE, StepAllowance::Chosen),
+            allowance: self.work_limit.map_or(RECONCILIATION_ALLOWANCE, StepAllowance::Chosen),
             services: &services,
             allowed_signers: self.allowed_signers.clone(),
             digest_key: digest_key()?,
