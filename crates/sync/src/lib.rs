@@ -2,7 +2,7 @@
 //!
 //! A [`Sync`](federate_sync_api::Sync) object says what is watched and what is kept. [`sync_files`] reads it from files,
 //! [`reconciliation`] is one pass of it, [`supervisor`] runs the loop, and [`state`] is the folder with its state. [`hub`] does
-//! the same with objects on an API server. No engine code is
+//! the same with objects on an API server. `docs/architecture.md` draws the way from a Sync to its status. No engine code is
 //! here: rendering, committing and applying are the application layer's (`federate-session`).
 
 pub mod counters;
