@@ -1,8 +1,9 @@
-//! The stages of a `Sync`, and the next step of a reconciliation: a function of the stage and of what the reconciliation has learned.
+//! The stages of a `Sync`, and the next step of a reconciliation: a function of the stage and of what the reconciliation has
+//! learned.
 //!
-//! A reconciliation begins as [`start_reconciliation`] says. If it asks the source, [`advance_stage`] decides each further step; if it deletes
-//! the objects of the Sync, [`finish_deletion`] says what follows. `docs/architecture.md` draws the transitions; a test holds
-//! the drawing to the three functions.
+//! A reconciliation begins as [`start_reconciliation`] says. If it asks the source, [`advance_stage`] decides each further
+//! step; if it deletes the objects of the Sync, [`finish_deletion`] says what follows. `docs/architecture.md` draws the
+//! transitions; a test holds the drawing to the three functions.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -39,8 +40,8 @@ pub enum ReconciliationStart<'o> {
     End,
     /// Waits for another Sync.
     AwaitDependency(&'o str),
-    /// Asks where the source is, fetches its revision, and reads the status of the clusters. The reconciliation ends if nothing has
-    /// moved and clusters are not compared.
+    /// Asks where the source is, fetches its revision, and reads the status of the clusters. The reconciliation ends if
+    /// nothing has moved and clusters are not compared.
     Poll,
     /// Deletes the objects of the Sync.
     DeleteObjects,

@@ -1,5 +1,5 @@
-//! The delivery of a revision: it is accepted with its plan, and then brought to all clusters at once, or to those that lack it.
-//! [`rollout`](crate::rollout) brings it to clusters in another order.
+//! The delivery of a revision: it is accepted with its plan, and then brought to all clusters at once, or to those that lack
+//! it. [`rollout`](crate::rollout) brings it to clusters in another order.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

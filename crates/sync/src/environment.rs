@@ -1,4 +1,5 @@
-//! What reconciliations need besides a Sync and its state: the dialects, and the world outside as files or an API server provide it.
+//! What reconciliations need besides a Sync and its state: the dialects, and the world outside as files or an API server
+//! provide it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,8 +18,8 @@ use crate::registry_access::RegistryAccess;
 use crate::source::credentials::{GitCredentials, SecretData};
 use crate::sync_files::ValidSync;
 
-/// The work of each part of a reconciliation, if the user has not chosen another limit: however large a repo is, other Syncs get
-/// their turn.
+/// The work of each part of a reconciliation, if the user has not chosen another limit: however large a repo is, other Syncs
+/// get their turn.
 pub const RECONCILIATION_ALLOWANCE: StepAllowance = StepAllowance::BySizeUpTo(2_000_000_000);
 
 /// How a Sync's clusters are reached, with files that must exist for that long.

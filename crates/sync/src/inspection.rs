@@ -1,5 +1,5 @@
-//! What people ask about a Sync besides its status: what a reconciliation would change, and how its objects are. The loop's own code
-//! answers, and neither the state of the Sync nor clusters change.
+//! What people ask about a Sync besides its status: what a reconciliation would change, and how its objects are. The loop's
+//! own code answers, and neither the state of the Sync nor clusters change.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The member clusters in a reconciliation: federate applies to them or compares them, logs one line for each action, and counts
-//! the clusters by state.
+//! The member clusters in a reconciliation: federate applies to them or compares them, logs one line for each action, and
+//! counts the clusters by state.
 
 pub(crate) mod change_queue;
 pub(crate) mod cluster_counts;

@@ -1,4 +1,5 @@
-//! The metrics for Prometheus: how reconciliations end and how long they take, comparisons and contentions, and clusters by state.
+//! The metrics for Prometheus: how reconciliations end and how long they take, comparisons and contentions, and clusters by
+//! state.
 //!
 //! Facts: the naming conventions of Prometheus; its text format is written by `prometheus-client`.
 

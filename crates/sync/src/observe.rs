@@ -1,9 +1,10 @@
 //! The status of the clusters, if a Sync does not take it from the repo (`spec.inventory`): that of the control plane's own
 //! inventory objects, or what the control plane would compute from the nodes and pods of its members.
 //!
-//! It is read in each reconciliation after the poll, but not while a revision is being carried out, which goes on by the status that it was planned
-//! by, unless only lost clusters keep it from being done. If it has changed, everything is planned again, with the previous plan. Only
-//! if that moves something, there is something to carry out, within the limits for deletions.
+//! It is read in each reconciliation after the poll, but not while a revision is being carried out, which goes on by the
+//! status that it was planned by, unless only lost clusters keep it from being done. If it has changed, everything is planned
+//! again, with the previous plan. Only if that moves something, there is something to carry out, within the limits for
+//! deletions.
 
 pub(crate) mod inventory_status;
 pub(crate) mod members_status;

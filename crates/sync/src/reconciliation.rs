@@ -1,5 +1,5 @@
-//! One reconciliation of a Sync: poll → fetch → verify → render → guard → commit or push → accept → apply; or compare clusters with what is
-//! rendered, if nothing has changed.
+//! One reconciliation of a Sync: poll → fetch → verify → render → guard → commit or push → accept → apply; or compare
+//! clusters with what is rendered, if nothing has changed.
 //!
 //! Whatever keeps a revision from being carried out comes before the first branch or cluster is touched. The plan is
 //! written before clusters are: a reconciliation that was killed decides the same the next time.

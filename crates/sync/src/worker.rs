@@ -1,5 +1,5 @@
-//! The reconciliations of one Sync, in a thread of its own: at its interval, when something happens, and sooner after a failure.
-//! Between reconciliations, the clusters in which something has changed are compared.
+//! The reconciliations of one Sync, in a thread of its own: at its interval, when something happens, and sooner after a
+//! failure. Between reconciliations, the clusters in which something has changed are compared.
 
 use std::sync::mpsc::RecvTimeoutError;
 use std::thread::Scope;
@@ -385,13 +385,14 @@ fn gather_wakes(wakes: &WakeReceiver, mut why: Wake) -> Wake {
     }
 }
 
-/// Whether clusters stay as they are between reconciliations: a Sync that is being deleted must not put back what it has deleted.
+/// Whether clusters stay as they are between reconciliations: a Sync that is being deleted must not put back what it has
+/// deleted.
 fn is_paused(valid_sync: &ValidSync) -> bool {
     valid_sync.object.spec.suspend || valid_sync.object.is_deleting()
 }
 
-/// How long until the next reconciliation; `None` if only a change of the Sync begins it. A reconciliation that failed is retried soon,
-/// and then less and less often, up to the interval. A stalled Sync waits for a new revision.
+/// How long until the next reconciliation; `None` if only a change of the Sync begins it. A reconciliation that failed is
+/// retried soon, and then less and less often, up to the interval. A stalled Sync waits for a new revision.
 fn compute_pause(spec: &SyncSpec, outcome: Option<&SyncOutcome>, failures: u32) -> Option<Duration> {
     let outcome = outcome?;
     if outcome.is_ready() || outcome.reason.is_stalled() || outcome.reason == SyncReason::Progressing {

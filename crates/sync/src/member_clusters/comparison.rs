@@ -1,4 +1,5 @@
-//! Comparisons between reconciliations: of the clusters, and where that is known of the objects, in which something has changed.
+//! Comparisons between reconciliations: of the clusters, and where that is known of the objects, in which something has
+//! changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -71,9 +72,9 @@ pub(crate) fn compare_due_clusters(
 }
 
 impl Reconciliation<'_> {
-    /// Looks at all clusters at the interval, however the reconciliation has ended that began at a time: whether each can be reached, and,
-    /// if the Sync asks for it, whether it has what was carried out last. Clusters that fail are looked at when it is their turn.
-    /// Returns an error if a cluster fails.
+    /// Looks at all clusters at the interval, however the reconciliation has ended that began at a time: whether each can be
+    /// reached, and, if the Sync asks for it, whether it has what was carried out last. Clusters that fail are looked at when
+    /// it is their turn. Returns an error if a cluster fails.
     pub(crate) fn check_clusters(
         &self,
         state: &mut SyncState<'_>,

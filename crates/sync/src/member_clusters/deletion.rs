@@ -122,9 +122,9 @@ impl Reconciliation<'_> {
         state.record.status.orphans.clusters = scope.left_clusters().map(str::to_owned).collect();
     }
 
-    /// Deletes the Sync's objects in clusters that have left, if the Sync asks for it. A cluster that cannot be reached
-    /// stays in the managed scope, and is tried again at the next reconciliation. Returns why nothing is deleted, if more clusters have
-    /// left than may.
+    /// Deletes the Sync's objects in clusters that have left, if the Sync asks for it. A cluster that cannot be reached stays
+    /// in the managed scope, and is tried again at the next reconciliation. Returns why nothing is deleted, if more clusters
+    /// have left than may.
     pub(crate) fn prune_clusters(&self, state: &mut SyncState<'_>) -> Option<String> {
         let prunes = self.spec.apply.as_ref().is_some_and(|apply| apply.prune_clusters);
         if !prunes || !self.may_correct(state) || self.must_lead().is_err() {

@@ -1,5 +1,6 @@
-//! What a Sync knows of its clusters from one reconciliation to the next: which of them fail, and when each is tried again; which
-//! of them drifted; which objects another client contends. A cluster that fails is retried on its own and delays no other.
+//! What a Sync knows of its clusters from one reconciliation to the next: which of them fail, and when each is tried again;
+//! which of them drifted; which objects another client contends. A cluster that fails is retried on its own and delays no
+//! other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! What a reconciliation reads: a folder, or a fetched revision; and the [`Session`] over it. The session is kept from one reconciliation
-//! to the next, so that a reconciliation reads and decides only what a new revision changes.
+//! What a reconciliation reads: a folder, or a fetched revision; and the [`Session`] over it. The session is kept from one
+//! reconciliation to the next, so that a reconciliation reads and decides only what a new revision changes.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -248,8 +248,8 @@ impl Reconciliation<'_> {
         Ok(changed)
     }
 
-    /// Sends everything that no policy holds back to some clusters, of which these are `open`. Returns whether a cluster has got or
-    /// lost the resources of a policy.
+    /// Sends everything that no policy holds back to some clusters, of which these are `open`. Returns whether a cluster has
+    /// got or lost the resources of a policy.
     pub(crate) fn send_to(
         &self,
         state: &mut SyncState<'_>,

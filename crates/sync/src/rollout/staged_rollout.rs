@@ -145,8 +145,8 @@ impl Reconciliation<'_> {
         }
     }
 
-    /// Whether a rollout may take another step in a reconciliation that began at a time: windows close, people abort, suspend or change
-    /// the Sync, the process is asked to end, and the source is looked at at the interval.
+    /// Whether a rollout may take another step in a reconciliation that began at a time: windows close, people abort, suspend
+    /// or change the Sync, the process is asked to end, and the source is looked at at the interval.
     pub(crate) fn may_go_on(&self, state: &SyncState<'_>, revision: &str, begun: Instant) -> bool {
         let window = find_window_state(&self.spec.windows, Timestamp::now());
         let inputs = StageInputs {
@@ -157,8 +157,8 @@ impl Reconciliation<'_> {
         inputs.may_change() && !is_interrupted && begun.elapsed() < self.spec.interval.0
     }
 
-    /// The outcome of a reconciliation outside of all windows. Clusters that are being updated are not looked at until one opens, and
-    /// their time limits begin again then.
+    /// The outcome of a reconciliation outside of all windows. Clusters that are being updated are not looked at until one
+    /// opens, and their time limits begin again then.
     pub(crate) fn await_window_between_steps(
         &self,
         state: &mut SyncState<'_>,

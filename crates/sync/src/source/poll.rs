@@ -70,8 +70,8 @@ impl Reconciliation<'_> {
             .map(|source_state| Some(SourceState { branches: Some(branches), ..source_state }))
     }
 
-    /// Runs what waits for clusters to become healthy, or to answer. The wait ends early, and the next reconciliation begins at once, when the source
-    /// has another revision than `tip`: the new one may be what makes them healthy.
+    /// Runs what waits for clusters to become healthy, or to answer. The wait ends early, and the next reconciliation begins
+    /// at once, when the source has another revision than `tip`: the new one may be what makes them healthy.
     pub(crate) fn interrupt_when_revised<T>(
         &self,
         cache: &Path,
