@@ -25,7 +25,7 @@ impl Reconciliation<'_> {
         let sync = &self.valid_sync.object;
         let why = if sync.deletes_objects() { "the Sync is suspended: " } else { "" };
         if let Some(hub) = hub {
-            hub::remove_finalizer(hub, &sync.metadata)?;
+            hub.remove_finalizer(&sync.metadata)?;
         }
         Ok(SyncOutcome::for_success(&format!("{why}the objects in member clusters stay where they are")))
     }
@@ -52,7 +52,7 @@ impl Reconciliation<'_> {
             DeletionEvent::Deleted | DeletionEvent::NotDeleted => {}
         }
         if finish_deletion(event) == SyncStage::Finalized {
-            hub::remove_finalizer(hub, &self.valid_sync.object.metadata)?;
+            hub.remove_finalizer(&self.valid_sync.object.metadata)?;
         }
         Ok(outcome)
     }

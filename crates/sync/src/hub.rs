@@ -25,5 +25,4 @@ pub use store::HubStates;
 pub use tenancy::Tenancy;
 pub use watcher::SyncObjects;
 
-pub(crate) use finalizers::remove_finalizer;
 pub(crate) use objects::{InvalidSync, load_object, remove_clashing};

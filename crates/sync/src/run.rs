@@ -11,7 +11,7 @@ use crate::hub::InvalidSync;
 use crate::outcome::SyncOutcome;
 use crate::plan::sessions::SyncRuntime;
 use crate::reconciliation::reconcile_sync;
-use crate::state::{Error, StateFolder, SyncState, SyncStates};
+use crate::state::{Error, SyncState, SyncStates};
 use crate::sync_files::ValidSync;
 
 /// One run waits so long for the next step of a rollout.
@@ -40,17 +40,8 @@ impl SyncResult {
     }
 }
 
-/// Reconciles each Sync once, those that others depend on first.
-pub fn run_once(
-    syncs: &[ValidSync],
-    state: &StateFolder,
-    env: &Environment<'_>,
-) -> Result<Vec<SyncResult>, Error> {
-    reconcile_in_order(syncs, state, env)
-}
-
-/// Reconciles Syncs once, in the order of their dependencies, with any store of states. A Sync waits for a dependency that does not exist.
-pub(crate) fn reconcile_in_order(
+/// Reconciles each Sync once, those that others depend on first. A Sync waits for a dependency that does not exist.
+pub fn reconcile_once(
     syncs: &[ValidSync],
     states: &dyn SyncStates,
     env: &Environment<'_>,

@@ -74,7 +74,7 @@ pub struct StateFolder {
 }
 
 /// The states of all Syncs: in a folder, or on the API server that holds them.
-pub(crate) trait SyncStates: std::marker::Sync {
+pub trait SyncStates: std::marker::Sync {
     /// The state of a Sync.
     fn open_state<'s>(&'s self, valid_sync: &ValidSync) -> Result<SyncState<'s>, Error>;
 }

@@ -98,7 +98,7 @@ pub fn reconcile_objects_once(
 ) -> Result<Vec<SyncResult>, StateError> {
     let mut refused = BTreeMap::new();
     let syncs = admit_syncs(objects, states, &mut refused);
-    let mut done = run::reconcile_in_order(&syncs, states, env)?;
+    let mut done = run::reconcile_once(&syncs, states, env)?;
     done.extend(refused.into_iter().map(|(name, invalid)| SyncResult::for_invalid(name, &invalid)));
     Ok(done)
 }

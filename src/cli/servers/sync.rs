@@ -184,7 +184,7 @@ impl SyncCommand {
         state: &StateFolder,
         env: &Environment<'_>,
     ) -> Result<Exit, CommandError> {
-        self.print_results(&run::run_once(syncs, state, env).map_err(to_command_error)?)
+        self.print_results(&run::reconcile_once(syncs, state, env).map_err(to_command_error)?)
     }
 
     /// Prints the result of each Sync.

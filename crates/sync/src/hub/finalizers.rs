@@ -27,6 +27,11 @@ impl HubClient {
         })
     }
 
+    /// Removes the finalizer from a Sync.
+    pub(crate) fn remove_finalizer(&self, sync: &NamespacedName) -> Result<(), Error> {
+        self.patch_finalizers(sync, |finalizers| finalizers.retain(|name| name != FINALIZER))
+    }
+
     /// Whether a namespace is being deleted: nothing new can be created in it.
     pub(crate) fn is_terminating(&self, namespace: &str) -> Result<bool, Error> {
         let path = ApiPath::from_version("v1")
@@ -67,10 +72,4 @@ impl HubClient {
             other => other.map(drop),
         }
     }
-}
-
-/// Removes the finalizer.
-pub(crate) fn remove_finalizer(hub: &HubClient, sync: &NamespacedName) -> Result<(), Error> {
-    hub.patch_finalizers(sync, |finalizers| finalizers.retain(|name| name != FINALIZER))?;
-    Ok(())
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::client::{JSON_PATCH, sync_path};
 use super::plan_store::{PlanStore, PlanStoreError};
-use super::{Error, HubClient, InvalidSync, Tenancy, read_sync, remove_finalizer};
+use super::{Error, HubClient, InvalidSync, Tenancy, read_sync};
 use crate::state::{Error as StateError, SyncState, SyncStates, SyncStorage};
 use crate::sync_files::ValidSync;
 
@@ -83,7 +83,7 @@ impl HubStates {
                 sync = invalid.metadata.full_name(),
                 "the objects in member clusters stay where they are"
             );
-            remove_finalizer(&self.hub, &invalid.metadata)?;
+            self.hub.remove_finalizer(&invalid.metadata)?;
             return Ok(None);
         };
         let policy = serde_json::from_value(object["spec"]["deletionPolicy"].clone());
@@ -97,7 +97,7 @@ impl HubStates {
 
     /// Lets a Sync go that is being deleted.
     pub(crate) fn remove_finalizer(&self, sync: &NamespacedName) -> Result<(), Error> {
-        remove_finalizer(&self.hub, sync)
+        self.hub.remove_finalizer(sync)
     }
 
     /// Writes to an object's status that it is invalid.
