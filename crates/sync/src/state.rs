@@ -114,8 +114,7 @@ pub(crate) trait SyncStorage {
     }
 }
 
-/// The state of one Sync, as it is stored: the next process goes on from it. What a process knows besides is a
-/// [`SyncRuntime`](crate::plan::sessions::SyncRuntime).
+/// The state of one Sync, as it is stored: the next process goes on from it. What a process knows besides is a `SyncRuntime`.
 pub struct SyncState<'s> {
     cache: PathBuf,
     /// Its record.
