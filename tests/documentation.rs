@@ -416,6 +416,33 @@ fn what_the_architecture_names_exists() {
     assert_eq!(missing, [""; 0], "docs/architecture.md names what does not exist");
 }
 
+/// The text of a module of the drawing: `source/poll` of `federate-sync`, or `sync_api::stage`.
+fn read_module(name: &str) -> String {
+    let path = match name.strip_prefix("sync_api::") {
+        Some(module) => format!("crates/sync-api/src/{module}.rs"),
+        None => format!("crates/sync/src/{name}.rs"),
+    };
+    fs::read_to_string(root().join(&path)).unwrap_or_else(|why| panic!("{path}: {why}"))
+}
+
+#[test]
+fn the_drawing_of_a_sync_has_calls_that_are_made() {
+    let text = fs::read_to_string(root().join("docs/architecture.md")).unwrap();
+    let drawing = text.split("flowchart TD").nth(1).unwrap().split("```").next().unwrap();
+    let arrow = regex::Regex::new(r#"^(\w+) -- (\w+) --> (\w+)(?:\["(.+)"\])?$"#).unwrap();
+    let mut modules = std::collections::BTreeMap::from([("supervisor", "supervisor")]);
+    for line in drawing.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let found = arrow.captures(line).unwrap_or_else(|| panic!("no arrow: {line}"));
+        let [from, call, to] = [1, 2, 3].map(|at| found.get(at).unwrap().as_str());
+        modules.entry(to).or_insert(found.get(4).map_or(to, |label| label.as_str()));
+        let definition = format!("fn {call}");
+        let calls = read_module(modules[from]).replace(&definition, "").contains(&format!("{call}("));
+        assert!(calls, "not called: {line}");
+        assert!(read_module(modules[to]).contains(&definition), "not defined: {line}");
+    }
+    assert!(modules.len() > 10, "{modules:?}");
+}
+
 #[test]
 fn samples_for_pipelines_pin_one_release() {
     let version = concat!("v", env!("CARGO_PKG_VERSION"));

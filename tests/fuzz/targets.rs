@@ -284,7 +284,7 @@ pub(crate) fn sync(bytes: &[u8]) {
     let strict = Tenancy { within_namespaces: true, ..Tenancy::default() };
     for document in federate_yaml::read_stream(bytes).documents {
         let Ok(loaded) = read_sync(&document.value, &strict) else { continue };
-        let Sync { name: metadata, spec, .. } = &loaded.object;
+        let Sync { metadata, spec, .. } = &loaded.object;
         for (pointer, name) in loaded.object.object_names() {
             assert!(is_name(name), "{pointer}: {name}");
         }

@@ -64,7 +64,7 @@ fn validation_rule(rule: &str, message: &str) -> Value {
     json!({"rule": rule, "message": message})
 }
 
-/// The schema of the status. Its default tells kstatus that no round has seen the object yet.
+/// The schema of the status. Its default tells kstatus that no reconciliation has seen the object yet.
 fn status_schema() -> Value {
     let mut status = structural_schema::<SyncStatus>();
     status["default"] = json!({"observedGeneration": -1});

@@ -1,7 +1,7 @@
 //! The `Sync` object of `federate.dev/v1alpha1`: what the loop watches, and what it keeps at what that renders.
 //!
 //! The types of the object, with the `CustomResourceDefinition` that is made from them (`crd`); its [`status`]; what
-//! the loop keeps of it between rounds ([`record`]); its [`rollout`], and how far that is ([`progress`]). The loop
+//! the loop keeps of it between reconciliations ([`record`]); its [`rollout`], and how far that is ([`progress`]). The loop
 //! itself is `federate-sync`: everything here is a function of its arguments, without clock, files and network.
 
 mod clock;

@@ -17,7 +17,7 @@ use crate::rollout::{RolloutSpec, RolloutStage, StageTask, StageTaskType};
 pub struct RolloutState {
     /// The revision that is rolled out: a commit, or a tag object.
     pub target: String,
-    /// The revision whose rollout or round ended before.
+    /// The revision whose rollout or reconciliation ended before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub former: Option<String>,
     /// Whether it was aborted, and clusters return to their former revisions.

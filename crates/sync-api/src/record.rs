@@ -1,4 +1,4 @@
-//! The record of a Sync: what the loop keeps between rounds besides the plan.
+//! The record of a Sync: what the loop keeps between reconciliations besides the plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,8 @@ pub struct SyncRecord {
     pub status: SyncStatus,
     /// The digest of the spec.
     pub spec: String,
-    /// What is being done with the revision that was accepted last.
+    /// What is being done with the revision that was accepted last. [`SyncRecord::enter_stage`] sets it; what is next is
+    /// decided by it alone.
     #[serde(default)]
     pub stage: SyncStage,
     /// The revision that was accepted last.
@@ -42,7 +43,7 @@ pub struct SyncRecord {
     /// What clusters have of policies that limit how they are updated.
     #[serde(default, skip_serializing_if = "PolicyRollouts::is_empty")]
     pub policies: PolicyRollouts,
-    /// The message of the last round that succeeded. A round in which nothing has changed repeats it.
+    /// The message of the last reconciliation that succeeded. A reconciliation in which nothing has changed repeats it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success: Option<String>,
     /// The spec that was carried out last. A Sync whose spec has become invalid is deleted by it.
@@ -90,11 +91,12 @@ pub struct AcceptedRevision {
     /// The digest of the plan that was pushed to a registry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact: Option<String>,
-    /// Whether everything was carried out. `enter_stage` sets it.
+    /// Whether the stage of the record is `Idle`, for versions that record no stages. [`SyncRecord::enter_stage`] sets it.
     pub done: bool,
-    /// The clusters that are still to be brought to it; all of them if `None`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pending: Option<BTreeSet<String>>,
+    /// The clusters that lack it: those that failed in the last attempt to bring it to all. `None` before that attempt has
+    /// ended (`Applying`), when none lacks it (`Idle`), and in rollouts in stages, where the clusters of the record say so.
+    #[serde(rename = "pending", default, skip_serializing_if = "Option::is_none")]
+    pub lacking: Option<BTreeSet<String>>,
     /// The repository and the folder that clusters were brought to last. If another one follows, it takes the
     /// `ApplySet` over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -124,12 +126,12 @@ pub fn spec_digest(sync: &Sync) -> String {
 }
 
 impl SyncRecord {
-    /// The record of a Sync before its first round.
+    /// The record of a Sync before its first reconciliation.
     pub fn new(sync: &Sync, generation: i64, status: SyncStatus) -> Self {
         Self {
             api_version: SyncApiVersion::V1Alpha1,
             kind: SyncKind::Sync,
-            metadata: RecordMetadata { name: sync.name.clone(), generation },
+            metadata: RecordMetadata { name: sync.metadata.clone(), generation },
             status,
             spec: spec_digest(sync),
             stage: SyncStage::Idle,
@@ -174,7 +176,7 @@ impl SyncRecord {
         if let Some(accepted) = &mut self.accepted {
             accepted.done = stage == SyncStage::Idle;
             if matches!(stage, SyncStage::Idle | SyncStage::Applying) {
-                accepted.pending = None;
+                accepted.lacking = None;
             }
         }
     }
@@ -183,7 +185,7 @@ impl SyncRecord {
     fn with_stage(mut self) -> Self {
         let Some(accepted) = self.accepted.as_ref().filter(|accepted| !accepted.done) else { return self };
         if self.stage == SyncStage::Idle {
-            self.stage = match (&self.rollout, self.policies.is_empty(), &accepted.pending) {
+            self.stage = match (&self.rollout, self.policies.is_empty(), &accepted.lacking) {
                 (Some(_), _, _) => SyncStage::RollingOut,
                 (None, false, _) => SyncStage::RollingOutPolicies,
                 (None, true, Some(_)) => SyncStage::Retrying,

@@ -1,8 +1,9 @@
-//! The stages of a `Sync`, and the next step of a round: a function of the stage and of what the round has learned.
+//! The stages of a `Sync`, and the next step of a reconciliation: a function of the stage and of what the reconciliation has
+//! learned.
 //!
-//! A round begins as [`start_round`] says. If it asks the source, [`advance_stage`] decides each further step; if it deletes
-//! the objects of the Sync, [`finish_deletion`] says what follows. `docs/architecture.md` draws the transitions; a test holds
-//! the drawing to the three functions.
+//! A reconciliation begins as [`start_reconciliation`] says. If it asks the source, [`advance_stage`] decides each further
+//! step; if it deletes the objects of the Sync, [`finish_deletion`] says what follows. `docs/architecture.md` draws the
+//! transitions; a test holds the drawing to the three functions.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,7 +19,7 @@ pub enum SyncStage {
     Fetched,
     /// The revision was rendered, passed all checks, and is committed or pushed.
     Planned,
-    /// The revision is being applied to all clusters. If a round begins here, it is not known which of them have it.
+    /// The revision is being applied to all clusters. If a reconciliation begins here, it is not known which of them have it.
     Applying,
     /// Some clusters lack the revision, and are retried on their own.
     Retrying,
@@ -28,27 +29,27 @@ pub enum SyncStage {
     RollingOutPolicies,
     /// The objects of the Sync are being deleted. No record has this stage: the object itself says that it is being deleted.
     Deleting,
-    /// The Sync may go; no record has this stage.
-    Released,
+    /// The finalizer is removed, and the Sync may go. No record has this stage.
+    Finalized,
 }
 
-/// What a round begins with.
+/// What a reconciliation begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RoundStart<'o> {
+pub enum ReconciliationStart<'o> {
     /// Does nothing.
-    EndRound,
+    End,
     /// Waits for another Sync.
     AwaitDependency(&'o str),
-    /// Asks where the source is, fetches its revision, and reads the status of the clusters. The round ends if nothing has
-    /// moved and clusters are not compared.
+    /// Asks where the source is, fetches its revision, and reads the status of the clusters. The reconciliation ends if
+    /// nothing has moved and clusters are not compared.
     Poll,
     /// Deletes the objects of the Sync.
     DeleteObjects,
-    /// Lets the Sync go.
-    Release,
+    /// Removes the finalizer of the Sync, and leaves its objects.
+    OrphanObjects,
 }
 
-/// What is known when a round begins.
+/// What is known when a reconciliation begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StartInputs<'o> {
     /// Whether the Sync is being deleted.
@@ -74,9 +75,9 @@ pub enum DeletionEvent {
     CredentialsLost,
 }
 
-/// What has happened last in a round.
+/// What has happened last in a reconciliation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RoundEvent {
+pub enum StageEvent {
     /// The source, its branches and artifacts are where they were, and the status of the clusters moves nothing.
     SameRevision,
     /// The source is at another revision, somebody else has written its output, or the status of the clusters moves something.
@@ -106,13 +107,13 @@ pub enum Delivery {
     Policies,
 }
 
-/// What a round knows when its next step is decided.
+/// What a reconciliation knows when its next step is decided.
 #[expect(clippy::struct_excessive_bools, reason = "each of them is a fact of its own")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StageInputs {
     /// What has happened last.
-    pub event: RoundEvent,
-    /// Whether the round carries out the one revision that a suspended Sync was rolled back to.
+    pub event: StageEvent,
+    /// Whether the reconciliation carries out the one revision that a suspended Sync was rolled back to.
     pub rolls_back: bool,
     /// Whether a maintenance window is open, or the Sync has none.
     pub window_is_open: bool,
@@ -122,11 +123,11 @@ pub struct StageInputs {
     pub is_aborted: bool,
 }
 
-/// What a round does next.
+/// What a reconciliation does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RoundEffect {
-    /// Ends the round with what is known.
-    EndRound,
+pub enum StageEffect {
+    /// Ends the reconciliation with what is known.
+    End,
     /// Compares the clusters with the revision that they have.
     Compare,
     /// Renders the revision, checks it, and commits or pushes it.
@@ -141,11 +142,11 @@ pub enum RoundEffect {
     AwaitWindow,
     /// Returns clusters to the revisions that they had before the rollout.
     ReturnClusters,
-    /// Notes that every cluster has the revision, and ends the round.
+    /// Notes that every cluster has the revision, and ends the reconciliation.
     Finish,
 }
 
-/// How clusters are brought to a revision in a round.
+/// How clusters are brought to a revision in a reconciliation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeliveryStep {
     /// Applies the revision to all clusters.
@@ -159,13 +160,13 @@ pub enum DeliveryStep {
 }
 
 impl SyncStage {
-    /// Whether some clusters are being brought to a revision that was accepted in an earlier round, and known.
+    /// Whether some clusters are being brought to a revision that was accepted in an earlier reconciliation, and known.
     pub fn is_under_way(self) -> bool {
         matches!(self, Self::Retrying | Self::RollingOut | Self::RollingOutPolicies)
     }
 
     /// The stages of an accepted revision. They are recorded. What happens to a revision before it is accepted is not: if
-    /// it is refused, or the process ends, the next round goes on with the accepted one.
+    /// it is refused, or the process ends, the next reconciliation goes on with the accepted one.
     pub const ACCEPTED: [Self; 5] =
         [Self::Idle, Self::Applying, Self::Retrying, Self::RollingOut, Self::RollingOutPolicies];
 
@@ -182,71 +183,71 @@ impl StageInputs {
     }
 }
 
-/// What a round begins with.
-pub fn start_round<'o>(inputs: &StartInputs<'o>, stage: SyncStage) -> RoundStart<'o> {
+/// What a reconciliation begins with.
+pub fn start_reconciliation<'o>(inputs: &StartInputs<'o>, stage: SyncStage) -> ReconciliationStart<'o> {
     match inputs.unready_dependency {
-        _ if inputs.is_deleting && inputs.leaves_objects => RoundStart::Release,
-        _ if inputs.is_deleting => RoundStart::DeleteObjects,
-        _ if inputs.is_rolled_back && stage == SyncStage::Idle => RoundStart::EndRound,
-        Some(on) => RoundStart::AwaitDependency(on),
-        None => RoundStart::Poll,
+        _ if inputs.is_deleting && inputs.leaves_objects => ReconciliationStart::OrphanObjects,
+        _ if inputs.is_deleting => ReconciliationStart::DeleteObjects,
+        _ if inputs.is_rolled_back && stage == SyncStage::Idle => ReconciliationStart::End,
+        Some(on) => ReconciliationStart::AwaitDependency(on),
+        None => ReconciliationStart::Poll,
     }
 }
 
-/// The stage of a Sync whose objects were to be deleted. If it is released, nothing holds the Sync any more.
+/// The stage of a Sync whose objects were to be deleted. If it is `Finalized`, nothing holds the Sync any more.
 pub fn finish_deletion(event: DeletionEvent) -> SyncStage {
     match event {
-        DeletionEvent::Deleted | DeletionEvent::CredentialsLost => SyncStage::Released,
+        DeletionEvent::Deleted | DeletionEvent::CredentialsLost => SyncStage::Finalized,
         DeletionEvent::Terminating | DeletionEvent::NotDeleted => SyncStage::Deleting,
     }
 }
 
-/// The next step of a round: the stage that it enters, and what it does there.
-pub fn advance_stage(stage: SyncStage, inputs: StageInputs) -> (SyncStage, RoundEffect) {
+/// The next step of a reconciliation: the stage that it enters, and what it does there.
+pub fn advance_stage(stage: SyncStage, inputs: StageInputs) -> (SyncStage, StageEffect) {
     use SyncStage::{Applying, Fetched, Idle, Planned, Retrying, RollingOut, RollingOutPolicies};
     let may_change = inputs.may_change();
     match (inputs.event, stage) {
-        (RoundEvent::SameRevision, Idle) => (Idle, RoundEffect::Compare),
-        (RoundEvent::SameRevision, Retrying) if may_change => {
-            (Retrying, RoundEffect::Deliver(DeliveryStep::Retry))
+        (StageEvent::SameRevision, Idle) => (Idle, StageEffect::Compare),
+        (StageEvent::SameRevision, Retrying) if may_change => {
+            (Retrying, StageEffect::Deliver(DeliveryStep::Retry))
         }
-        (RoundEvent::SameRevision, Retrying) => (Retrying, RoundEffect::AwaitWindow),
-        (RoundEvent::SameRevision, RollingOut) => (RollingOut, rollout_effect(inputs)),
-        (RoundEvent::SameRevision, RollingOutPolicies) => (RollingOutPolicies, policies_effect(inputs)),
-        (RoundEvent::SameRevision | RoundEvent::OtherRevision, _) if may_change => {
-            (Fetched, RoundEffect::RenderAndPublish)
+        (StageEvent::SameRevision, Retrying) => (Retrying, StageEffect::AwaitWindow),
+        (StageEvent::SameRevision, RollingOut) => (RollingOut, rollout_effect(inputs)),
+        (StageEvent::SameRevision, RollingOutPolicies) => (RollingOutPolicies, policies_effect(inputs)),
+        (StageEvent::SameRevision | StageEvent::OtherRevision, _) if may_change => {
+            (Fetched, StageEffect::RenderAndPublish)
         }
-        (RoundEvent::SameRevision | RoundEvent::OtherRevision, _) => (Fetched, RoundEffect::CheckRevision),
+        (StageEvent::SameRevision | StageEvent::OtherRevision, _) => (Fetched, StageEffect::CheckRevision),
 
-        (RoundEvent::Rendered, _) => (Planned, RoundEffect::Accept),
-        (RoundEvent::Accepted(Delivery::AllAtOnce), _) => {
-            (Applying, RoundEffect::Deliver(DeliveryStep::Apply))
+        (StageEvent::Rendered, _) => (Planned, StageEffect::Accept),
+        (StageEvent::Accepted(Delivery::AllAtOnce), _) => {
+            (Applying, StageEffect::Deliver(DeliveryStep::Apply))
         }
-        (RoundEvent::Accepted(Delivery::Stages), _) => (RollingOut, rollout_effect(inputs)),
-        (RoundEvent::Accepted(Delivery::Policies), _) => (RollingOutPolicies, policies_effect(inputs)),
+        (StageEvent::Accepted(Delivery::Stages), _) => (RollingOut, rollout_effect(inputs)),
+        (StageEvent::Accepted(Delivery::Policies), _) => (RollingOutPolicies, policies_effect(inputs)),
 
-        (RoundEvent::Delivered, _) => (Idle, RoundEffect::Finish),
-        (RoundEvent::ClustersFailed, _) => (Retrying, RoundEffect::EndRound),
-        (RoundEvent::Interrupted, _) => (Applying, RoundEffect::EndRound),
-        (RoundEvent::Waiting, _) => (stage, RoundEffect::EndRound),
+        (StageEvent::Delivered, _) => (Idle, StageEffect::Finish),
+        (StageEvent::ClustersFailed, _) => (Retrying, StageEffect::End),
+        (StageEvent::Interrupted, _) => (Applying, StageEffect::End),
+        (StageEvent::Waiting, _) => (stage, StageEffect::End),
     }
 }
 
 /// What is done for a rollout in stages. One that is aborted waits for no window.
-fn rollout_effect(inputs: StageInputs) -> RoundEffect {
+fn rollout_effect(inputs: StageInputs) -> StageEffect {
     match (inputs.is_aborted, inputs.may_change()) {
-        (true, _) => RoundEffect::ReturnClusters,
-        (false, true) => RoundEffect::Deliver(DeliveryStep::RollOut),
-        (false, false) => RoundEffect::AwaitWindow,
+        (true, _) => StageEffect::ReturnClusters,
+        (false, true) => StageEffect::Deliver(DeliveryStep::RollOut),
+        (false, false) => StageEffect::AwaitWindow,
     }
 }
 
 /// What is done for rollouts of policies.
-fn policies_effect(inputs: StageInputs) -> RoundEffect {
+fn policies_effect(inputs: StageInputs) -> StageEffect {
     if inputs.may_change() {
-        RoundEffect::Deliver(DeliveryStep::RollOutPolicies)
+        StageEffect::Deliver(DeliveryStep::RollOutPolicies)
     } else {
-        RoundEffect::AwaitWindow
+        StageEffect::AwaitWindow
     }
 }
 
@@ -259,7 +260,7 @@ mod tests {
     /// A transition, as the drawing has it.
     type Transition = (String, String, String);
 
-    /// Every combination of facts when a round begins.
+    /// Every combination of facts when a reconciliation begins.
     fn all_starts() -> impl Iterator<Item = StartInputs<'static>> {
         (0..1 << 4).map(|bits: u32| {
             let is = |bit: u32| bits & (1 << bit) != 0;
@@ -273,7 +274,7 @@ mod tests {
     }
 
     /// Every combination of facts when the source was asked. A rollout may be aborted at any time.
-    fn all_inputs(event: RoundEvent) -> impl Iterator<Item = StageInputs> {
+    fn all_inputs(event: StageEvent) -> impl Iterator<Item = StageInputs> {
         (0..1 << 4).map(move |bits: u32| {
             let is = |bit: u32| bits & (1 << bit) != 0;
             StageInputs {
@@ -286,32 +287,32 @@ mod tests {
         })
     }
 
-    /// What may happen while something is done. Only an error ends a round without an event.
-    fn events_after(effect: RoundEffect) -> Vec<RoundEvent> {
+    /// What may happen while something is done. Only an error ends a reconciliation without an event.
+    fn events_after(effect: StageEffect) -> Vec<StageEvent> {
         match effect {
-            RoundEffect::RenderAndPublish => vec![RoundEvent::Rendered],
-            RoundEffect::Accept => {
-                [Delivery::AllAtOnce, Delivery::Stages, Delivery::Policies].map(RoundEvent::Accepted).to_vec()
+            StageEffect::RenderAndPublish => vec![StageEvent::Rendered],
+            StageEffect::Accept => {
+                [Delivery::AllAtOnce, Delivery::Stages, Delivery::Policies].map(StageEvent::Accepted).to_vec()
             }
-            RoundEffect::Deliver(DeliveryStep::Apply | DeliveryStep::Retry) => {
-                vec![RoundEvent::Delivered, RoundEvent::ClustersFailed, RoundEvent::Interrupted]
+            StageEffect::Deliver(DeliveryStep::Apply | DeliveryStep::Retry) => {
+                vec![StageEvent::Delivered, StageEvent::ClustersFailed, StageEvent::Interrupted]
             }
-            RoundEffect::Deliver(DeliveryStep::RollOut | DeliveryStep::RollOutPolicies) => {
-                vec![RoundEvent::Delivered, RoundEvent::Waiting]
+            StageEffect::Deliver(DeliveryStep::RollOut | DeliveryStep::RollOutPolicies) => {
+                vec![StageEvent::Delivered, StageEvent::Waiting]
             }
-            RoundEffect::EndRound
-            | RoundEffect::Compare
-            | RoundEffect::CheckRevision
-            | RoundEffect::AwaitWindow
-            | RoundEffect::ReturnClusters
-            | RoundEffect::Finish => Vec::new(),
+            StageEffect::End
+            | StageEffect::Compare
+            | StageEffect::CheckRevision
+            | StageEffect::AwaitWindow
+            | StageEffect::ReturnClusters
+            | StageEffect::Finish => Vec::new(),
         }
     }
 
-    /// The steps of all rounds that ask the source: stages before and after, with the inputs and the effect.
-    fn all_steps() -> Vec<(SyncStage, StageInputs, SyncStage, RoundEffect)> {
+    /// The steps of all reconciliations that ask the source: stages before and after, with the inputs and the effect.
+    fn all_steps() -> Vec<(SyncStage, StageInputs, SyncStage, StageEffect)> {
         let mut steps = Vec::new();
-        let polled = [RoundEvent::SameRevision, RoundEvent::OtherRevision];
+        let polled = [StageEvent::SameRevision, StageEvent::OtherRevision];
         let begins = SyncStage::ACCEPTED.into_iter().flat_map(|stage| polled.map(|event| (stage, event)));
         let mut open: Vec<(SyncStage, StageInputs)> =
             begins.flat_map(|(stage, event)| all_inputs(event).map(move |inputs| (stage, inputs))).collect();
@@ -328,7 +329,7 @@ mod tests {
         steps
     }
 
-    /// The transitions of rounds that delete a Sync, as the drawing has them.
+    /// The transitions of reconciliations that delete a Sync, as the drawing has them.
     fn deletion_transitions() -> BTreeSet<Transition> {
         let events = [
             DeletionEvent::Deleted,
@@ -336,18 +337,24 @@ mod tests {
             DeletionEvent::NotDeleted,
             DeletionEvent::CredentialsLost,
         ];
-        let released = events.into_iter().filter(|event| finish_deletion(*event) == SyncStage::Released);
-        let mut transitions: BTreeSet<Transition> = released
+        let finalized = events.into_iter().filter(|event| finish_deletion(*event) == SyncStage::Finalized);
+        let mut transitions: BTreeSet<Transition> = finalized
             .map(|event| {
-                ("Deleting".to_owned(), "Released".to_owned(), format!("{} / release", to_words(&event)))
+                (
+                    "Deleting".to_owned(),
+                    "Finalized".to_owned(),
+                    format!("{} / remove finalizer", to_words(&event)),
+                )
             })
             .collect();
         for stage in SyncStage::ACCEPTED {
-            for start in all_starts().map(|inputs| start_round(&inputs, stage)) {
+            for start in all_starts().map(|inputs| start_reconciliation(&inputs, stage)) {
                 let to = match start {
-                    RoundStart::DeleteObjects => SyncStage::Deleting,
-                    RoundStart::Release => SyncStage::Released,
-                    RoundStart::EndRound | RoundStart::AwaitDependency(_) | RoundStart::Poll => continue,
+                    ReconciliationStart::DeleteObjects => SyncStage::Deleting,
+                    ReconciliationStart::OrphanObjects => SyncStage::Finalized,
+                    ReconciliationStart::End
+                    | ReconciliationStart::AwaitDependency(_)
+                    | ReconciliationStart::Poll => continue,
                 };
                 let label = format!("begun / {}", to_words(&start));
                 transitions.insert((format!("{stage:?}"), format!("{to:?}"), label));
@@ -382,10 +389,9 @@ mod tests {
 
     #[test]
     fn the_drawing_has_exactly_the_transitions_of_the_function() {
-        // Whatever the stage is, a round that waits ends in it.
-        let drawn = all_steps()
-            .into_iter()
-            .filter(|(from, _, to, effect)| from != to || *effect != RoundEffect::EndRound);
+        // Whatever the stage is, a reconciliation that waits ends in it.
+        let drawn =
+            all_steps().into_iter().filter(|(from, _, to, effect)| from != to || *effect != StageEffect::End);
         let mut actual: BTreeSet<Transition> = drawn
             .map(|(from, inputs, to, effect)| {
                 let label = format!("{} / {}", to_words(&inputs.event), to_words(&effect));
@@ -407,7 +413,7 @@ mod tests {
         for (from, inputs, to, effect) in all_steps() {
             let changes = matches!(
                 effect,
-                RoundEffect::RenderAndPublish | RoundEffect::Accept | RoundEffect::Deliver(_)
+                StageEffect::RenderAndPublish | StageEffect::Accept | StageEffect::Deliver(_)
             );
             assert!(inputs.may_change() || !changes, "{from:?} {inputs:?} {to:?} {effect:?}");
         }
@@ -416,10 +422,10 @@ mod tests {
     #[test]
     fn clusters_change_only_after_the_revision_was_accepted() {
         let deliveries =
-            all_steps().into_iter().filter(|(.., effect)| matches!(effect, RoundEffect::Deliver(_)));
+            all_steps().into_iter().filter(|(.., effect)| matches!(effect, StageEffect::Deliver(_)));
         for (from, inputs, to, effect) in deliveries {
             assert!(to.is_accepted(), "{to:?} is not in the record while it changes clusters");
-            let is_accepted = from == SyncStage::Planned || inputs.event == RoundEvent::SameRevision;
+            let is_accepted = from == SyncStage::Planned || inputs.event == StageEvent::SameRevision;
             assert!(is_accepted, "{from:?} {inputs:?} {effect:?}");
         }
     }
@@ -429,7 +435,7 @@ mod tests {
         for (from, inputs, to, effect) in all_steps() {
             let ends = events_after(effect).is_empty();
             let rests = to.is_accepted() || to == SyncStage::Fetched;
-            assert!(!ends || rests, "a round ends in {to:?} after {from:?} {inputs:?} {effect:?}");
+            assert!(!ends || rests, "it ends in {to:?} after {from:?} {inputs:?} {effect:?}");
         }
     }
 }

@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use crate::managed_scope::ManagedScope;
 
-/// Rounds that the history keeps.
+/// Reconciliations that the history keeps.
 const MAX_HISTORY_ENTRIES: usize = 10;
-/// Revisions that were carried out, and stay in the history although rounds after them fail.
+/// Revisions that were carried out, and stay in the history although reconciliations after them fail.
 const MIN_SUCCEEDED_REVISIONS: usize = 3;
 /// Failing clusters that are shown with their messages.
 pub const MAX_FAILING_CLUSTERS: usize = 5;
@@ -154,23 +154,86 @@ pub struct ClusterCounts {
     pub pending: usize,
 }
 
+/// The state of a cluster, as [`ClusterCounts`] counts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CountedState {
+    /// `ready`
+    #[default]
+    Ready,
+    /// `notReady`
+    NotReady,
+    /// `modified`
+    Modified,
+    /// `outOfSync`
+    OutOfSync,
+    /// `errApplied`
+    ErrApplied,
+    /// `waitApplied`
+    WaitApplied,
+    /// `pending`
+    Pending,
+}
+
+impl CountedState {
+    /// All states, in the order in which they are shown.
+    pub const ALL: [Self; 7] = [
+        Self::Ready,
+        Self::NotReady,
+        Self::Modified,
+        Self::OutOfSync,
+        Self::ErrApplied,
+        Self::WaitApplied,
+        Self::Pending,
+    ];
+
+    /// The name of the state: the field of [`ClusterCounts`].
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::NotReady => "notReady",
+            Self::Modified => "modified",
+            Self::OutOfSync => "outOfSync",
+            Self::ErrApplied => "errApplied",
+            Self::WaitApplied => "waitApplied",
+            Self::Pending => "pending",
+        }
+    }
+}
+
 impl ClusterCounts {
-    /// The number of clusters in all states together.
-    pub fn total(&self) -> usize {
-        self.state_counts().iter().map(|(_, count)| count).sum()
+    /// The counts of so many clusters that are all ready.
+    pub fn all_ready(total: usize) -> Self {
+        Self { ready: total, ..Self::default() }
     }
 
-    /// The counts with the names of their states.
-    pub fn state_counts(&self) -> [(&'static str, usize); 7] {
-        [
-            ("ready", self.ready),
-            ("notReady", self.not_ready),
-            ("modified", self.modified),
-            ("outOfSync", self.out_of_sync),
-            ("errApplied", self.err_applied),
-            ("waitApplied", self.wait_applied),
-            ("pending", self.pending),
-        ]
+    /// Counts as many clusters as before by these states, of those that are not ready.
+    pub fn recount(&mut self, not_ready: impl ExactSizeIterator<Item = CountedState>) {
+        *self = Self::all_ready(self.total().saturating_sub(not_ready.len()));
+        for state in not_ready {
+            *self.count_mut(state) += 1;
+        }
+    }
+
+    /// The number of clusters in all states together.
+    pub fn total(self) -> usize {
+        CountedState::ALL.map(|state| self.count(state)).iter().sum()
+    }
+
+    /// How many clusters are in a state.
+    pub fn count(mut self, state: CountedState) -> usize {
+        *self.count_mut(state)
+    }
+
+    fn count_mut(&mut self, state: CountedState) -> &mut usize {
+        match state {
+            CountedState::Ready => &mut self.ready,
+            CountedState::NotReady => &mut self.not_ready,
+            CountedState::Modified => &mut self.modified,
+            CountedState::OutOfSync => &mut self.out_of_sync,
+            CountedState::ErrApplied => &mut self.err_applied,
+            CountedState::WaitApplied => &mut self.wait_applied,
+            CountedState::Pending => &mut self.pending,
+        }
     }
 }
 
@@ -255,7 +318,7 @@ pub struct HistoryEntry {
     pub message: String,
 }
 
-/// Why a round ended as it did.
+/// Why a reconciliation ended as it did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncReason {
     /// Everything is as rendered.
@@ -280,7 +343,7 @@ pub enum SyncReason {
     InvalidSpec,
     /// A Sync that this one depends on is not ready.
     DependencyNotReady,
-    /// A round or a rollout is under way.
+    /// A reconciliation or a rollout is under way.
     Progressing,
     /// A cluster failed during a rollout.
     RolloutHalted,
@@ -309,7 +372,7 @@ impl SyncReason {
         }
     }
 
-    /// Whether the revision itself keeps a round from carrying it out.
+    /// Whether the revision itself keeps a reconciliation from carrying it out.
     pub fn is_about_revision(self) -> bool {
         matches!(self, Self::VerificationError | Self::BuildFailed | Self::PruneFailed)
     }
@@ -350,7 +413,7 @@ impl SyncStatus {
         self.set_condition("Reconciling", "True", SyncReason::Progressing, message, now);
     }
 
-    /// Notes how a round has ended: a revision may still be under way.
+    /// Notes how a reconciliation has ended: a revision may still be under way.
     pub fn set_outcome(&mut self, reason: SyncReason, message: &str, now: Timestamp) {
         if reason == SyncReason::Progressing {
             self.remove_condition("Stalled");
@@ -386,7 +449,7 @@ impl SyncStatus {
         }
     }
 
-    /// Removes the oldest rounds, but not the last ones that carried different revisions out: people return to them.
+    /// Removes the oldest reconciliations, but not the last ones that carried different revisions out: people return to them.
     fn shorten_history(&mut self) {
         let mut succeeded: Vec<&str> = Vec::new();
         let mut kept = Vec::new();

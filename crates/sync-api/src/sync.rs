@@ -46,8 +46,7 @@ pub struct Sync {
     /// `Sync`
     pub kind: SyncKind,
     /// Name and namespace.
-    #[serde(rename = "metadata")]
-    pub name: NamespacedName,
+    pub metadata: NamespacedName,
     /// The specification.
     pub spec: SyncSpec,
     /// The status; it is not read.
@@ -68,7 +67,7 @@ pub struct SyncMetadata {
     pub generation: i64,
     /// When it was created.
     pub created: String,
-    /// The value of the annotation `federate.dev/requestedAt`: a new value begins a round.
+    /// The value of the annotation `federate.dev/requestedAt`: a new value begins a reconciliation.
     pub requested_at: Option<String>,
     /// The values of the annotation `federate.dev/approve`: the tasks of a rollout that are approved.
     pub approve: BTreeSet<String>,
@@ -472,6 +471,11 @@ impl Sync {
         Ok(Self { server_metadata, ..sync })
     }
 
+    /// `namespace/name`.
+    pub fn full_name(&self) -> String {
+        self.metadata.full_name()
+    }
+
     /// Whether it is being deleted.
     pub fn is_deleting(&self) -> bool {
         self.server_metadata.deleting
@@ -493,7 +497,7 @@ impl Sync {
         if let Some((namespace, name)) = named.and_then(|set| set.split_once('/')) {
             return (namespace.to_owned(), name.to_owned());
         }
-        let name = format!("federate.{}.{}", self.name.namespace, self.name.name);
+        let name = format!("federate.{}.{}", self.metadata.namespace, self.metadata.name);
         ("default".to_owned(), name)
     }
 
@@ -505,8 +509,8 @@ impl Sync {
         let signers = source.verify.as_ref().and_then(|verify| verify.secret_ref.as_ref());
         let kube_config = kube_config.as_ref().map(|kube_config| kube_config.secret_ref.name.as_str());
         let single = [
-            ("/metadata/name", Some(self.name.name.as_str())),
-            ("/metadata/namespace", Some(self.name.namespace.as_str())),
+            ("/metadata/name", Some(self.metadata.name.as_str())),
+            ("/metadata/namespace", Some(self.metadata.namespace.as_str())),
             ("/spec/source/secretRef/name", secret_name(source.secret_ref.as_ref())),
             ("/spec/source/proxySecretRef/name", secret_name(source.proxy_secret_ref.as_ref())),
             ("/spec/source/verify/secretRef/name", secret_name(signers)),
@@ -525,7 +529,7 @@ impl Sync {
     pub fn dependency_names(&self) -> impl Iterator<Item = NamespacedName> {
         self.spec.depends_on.iter().map(|on| NamespacedName {
             name: on.name.clone(),
-            namespace: on.namespace.as_ref().unwrap_or(&self.name.namespace).clone(),
+            namespace: on.namespace.as_ref().unwrap_or(&self.metadata.namespace).clone(),
         })
     }
 
@@ -540,12 +544,12 @@ fn secret_name(secret: Option<&SecretRef>) -> Option<&str> {
 }
 
 impl SyncSpec {
-    /// How soon a round that failed is tried again.
+    /// How soon a reconciliation that failed is tried again.
     pub fn retry_interval(&self) -> Duration {
         self.retry_interval.unwrap_or(self.interval).0
     }
 
-    /// How long a round waits until everything that it applied is healthy; `None` if it does not.
+    /// How long a reconciliation waits until everything that it applied is healthy; `None` if it does not.
     pub fn health_timeout(&self, apply: &ApplySpec) -> Option<Duration> {
         apply.wait.then(|| self.timeout())
     }

@@ -1,4 +1,5 @@
-//! What rounds need besides a Sync and its state: the dialects, and the world outside as files or an API server provide it.
+//! What reconciliations need besides a Sync and its state: the dialects, and the world outside as files or an API server
+//! provide it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,9 +18,9 @@ use crate::registry_access::RegistryAccess;
 use crate::source::credentials::{GitCredentials, SecretData};
 use crate::sync_files::ValidSync;
 
-/// The work of each part of a round, if the user has not chosen another limit: however large a repo is, other Syncs get
-/// their turn.
-pub const ROUND_ALLOWANCE: StepAllowance = StepAllowance::BySizeUpTo(2_000_000_000);
+/// The work of each part of a reconciliation, if the user has not chosen another limit: however large a repo is, other Syncs
+/// get their turn.
+pub const RECONCILIATION_ALLOWANCE: StepAllowance = StepAllowance::BySizeUpTo(2_000_000_000);
 
 /// How a Sync's clusters are reached, with files that must exist for that long.
 pub struct MemberAccess {
@@ -55,7 +56,7 @@ impl From<String> for CredentialsError {
     }
 }
 
-/// What rounds need of the world.
+/// What reconciliations need of the world.
 pub trait SyncServices: std::marker::Sync {
     /// How a Sync's clusters are reached.
     fn member_access(
@@ -90,7 +91,7 @@ pub trait SyncServices: std::marker::Sync {
 
     /// A Secret beside a Sync.
     fn read_secret(&self, valid_sync: &ValidSync, name: &str) -> Result<SecretData, CredentialsError> {
-        Err(CredentialsError::Missing(format!("{}/{name}", valid_sync.object.name.namespace)))
+        Err(CredentialsError::Missing(format!("{}/{name}", valid_sync.object.metadata.namespace)))
     }
 
     /// Whether no other process can lead at this moment.
@@ -104,7 +105,7 @@ pub trait SyncServices: std::marker::Sync {
     }
 }
 
-/// What rounds need besides a Sync and its state.
+/// What reconciliations need besides a Sync and its state.
 pub struct Environment<'e> {
     /// The dialects that may claim objects.
     pub dialects: Dialects,
@@ -112,7 +113,7 @@ pub struct Environment<'e> {
     pub builder: Option<Arc<dyn Builder>>,
     /// What decrypts objects for member clusters.
     pub decryptor: Option<Arc<dyn Decryptor>>,
-    /// How much work each part of a round of one Sync may be.
+    /// How much work each part of a reconciliation of one Sync may be.
     pub allowance: StepAllowance,
     /// The world outside.
     pub services: &'e dyn SyncServices,

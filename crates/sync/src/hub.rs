@@ -1,8 +1,8 @@
 //! The API server that holds Sync objects, with their status, Events, and the previous plan.
 
 mod client;
-mod deletion;
 mod events;
+mod finalizers;
 mod installation;
 mod leader;
 mod leases;
@@ -21,9 +21,8 @@ pub use leader::{Leader, LeaderOptions};
 pub use objects::read_sync;
 pub use plan_store::{PlanStoreError, PlanStoreIndex};
 pub use requests::SyncOperation;
-pub use store::HubStateStore;
+pub use store::HubStates;
 pub use tenancy::Tenancy;
 pub use watcher::SyncObjects;
 
-pub(crate) use deletion::remove_finalizer;
 pub(crate) use objects::{InvalidSync, load_object, remove_clashing};

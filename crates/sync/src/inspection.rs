@@ -1,5 +1,5 @@
-//! What people ask about a Sync besides its status: what a round would change, and how its objects are. The loop's own code
-//! answers, and neither the state of the Sync nor clusters change.
+//! What people ask about a Sync besides its status: what a reconciliation would change, and how its objects are. The loop's
+//! own code answers, and neither the state of the Sync nor clusters change.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::environment::Environment;
-use crate::hub::HubStateStore;
+use crate::hub::HubStates;
 use crate::member_clusters::selection::selected_names;
-use crate::plan::sessions::LoopState;
-use crate::reconciliation::{ReconcileError, Reconciliation};
-use crate::state::{StateStore, SyncState};
+use crate::outcome::ReconcileError;
+use crate::plan::sessions::SyncRuntime;
+use crate::reconciliation::Reconciliation;
+use crate::state::{SyncState, SyncStates};
 use crate::sync_files::ValidSync;
 
 /// Why a question has no answer.
@@ -41,7 +42,7 @@ impl From<crate::state::Error> for InspectionError {
 pub struct SyncDiff {
     /// The revision, as it is shown to people.
     pub revision: String,
-    /// Why a round would not carry it out.
+    /// Why a reconciliation would not carry it out.
     pub refused: Option<String>,
     /// The differences.
     pub actions: Actions,
@@ -117,48 +118,54 @@ impl TreeObject {
 /// Compares the clusters with a commit, or with the newest revision of the source.
 pub fn diff_sync(
     valid_sync: &ValidSync,
-    states: &HubStateStore,
+    states: &HubStates,
     env: &Environment<'_>,
     commit: Option<&str>,
 ) -> Result<SyncDiff, InspectionError> {
-    let round = Reconciliation { reads_only: true, ..Reconciliation::new(valid_sync, env, None) };
+    let reconciliation = Reconciliation { reads_only: true, ..Reconciliation::new(valid_sync, env) };
     let mut state = states.open_state(valid_sync)?;
-    let mut loop_state = LoopState::new(env);
-    loop_state.select_paths(&valid_sync.object.spec.source.paths);
+    let mut runtime = SyncRuntime::new(env);
+    runtime.select_paths(&valid_sync.object.spec.source.paths);
     let source_state = match commit {
         Some(_) => None,
-        None => round.poll_source(&mut state, &mut loop_state, false)?,
+        None => reconciliation.poll_source(&mut state, &mut runtime, false)?,
     };
     let (session, repo, revision) = if let Some(source_state) = source_state {
-        round.observe_clusters(&mut state, &mut loop_state, &source_state.checkout)?;
-        let session = loop_state.take_session(&source_state.checkout, state.read_plan()?.as_ref());
-        (session, round.find_repo(&source_state.checkout), source_state.name)
+        reconciliation.observe_clusters(&mut state, &mut runtime, &source_state.checkout)?;
+        let session = runtime.take_session(&source_state.checkout, state.read_plan()?.as_ref());
+        (session, reconciliation.find_repo(&source_state.checkout), source_state.name)
     } else {
         let commit = commit.map(str::to_owned).or_else(|| accepted_tip(&state));
         let commit = commit.ok_or_else(|| nothing_accepted(valid_sync))?;
-        let (session, repo) = round.open_planned(&state, &commit, state.read_plan()?.unwrap_or_default())?;
+        let (session, repo) =
+            reconciliation.open_planned(&state, &commit, state.read_plan()?.unwrap_or_default())?;
         (session, repo, format!("sha1:{commit}"))
     };
     let kept = state.read_plan()?;
-    let refused =
-        Reconciliation::find_refusal(&session, kept.as_ref(), round.apply_limit(), round.destination());
+    let refused = Reconciliation::find_refusal(
+        &session,
+        kept.as_ref(),
+        reconciliation.apply_limit(),
+        reconciliation.destination(),
+    );
     if let Some(error) = refused.as_ref().filter(|error| error.reason.name() == "BuildFailed") {
         return Err(InspectionError(format!("{revision}: {error}")));
     }
-    let actions = round.member_clusters(&session, repo, &state).diff_clusters()?;
+    let actions = reconciliation.member_clusters(&session, repo, &state).diff_clusters()?;
     Ok(SyncDiff { revision, refused: refused.map(|error| error.message), actions })
 }
 
 /// Reads the objects of a Sync with their health, in each cluster those of the revision that it has.
 pub fn read_tree(
     valid_sync: &ValidSync,
-    states: &HubStateStore,
+    states: &HubStates,
     env: &Environment<'_>,
 ) -> Result<SyncTree, InspectionError> {
-    let round = Reconciliation { reads_only: true, ..Reconciliation::new(valid_sync, env, None) };
+    let reconciliation = Reconciliation { reads_only: true, ..Reconciliation::new(valid_sync, env) };
     let state = states.open_state(valid_sync)?;
     let tip = accepted_tip(&state).ok_or_else(|| nothing_accepted(valid_sync))?;
-    let (session, repo) = round.open_planned(&state, &tip, state.read_plan()?.unwrap_or_default())?;
+    let (session, repo) =
+        reconciliation.open_planned(&state, &tip, state.read_plan()?.unwrap_or_default())?;
     let mut by_revision: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
     for name in selected_names(&valid_sync.object.spec, &session) {
         // One that is being updated has the newest revision, and is not healthy yet.
@@ -172,12 +179,12 @@ pub fn read_tree(
         let (session, repo): (&Session, Option<RepoRef>) = match &revision {
             None => (&session, repo.clone()),
             Some(former) => {
-                round.open_former(&state, &mut formers, former)?;
+                reconciliation.open_former(&state, &mut formers, former)?;
                 let Some((session, repo)) = formers.get(former) else { continue };
                 (session, repo.clone())
             }
         };
-        for health in round.member_clusters(session, repo, &state).read_health(&names)? {
+        for health in reconciliation.member_clusters(session, repo, &state).read_health(&names)? {
             let (objects, error) = match health.objects {
                 Ok(objects) => (objects, None),
                 Err(error) => (BTreeMap::new(), Some(error.to_string())),
@@ -189,7 +196,7 @@ pub fn read_tree(
     }
     clusters.sort_by(|a, b| a.name.cmp(&b.name));
     let revision = state.record.status.last_applied_revision;
-    Ok(SyncTree { metadata: valid_sync.object.name.clone(), revision, clusters })
+    Ok(SyncTree { metadata: valid_sync.object.metadata.clone(), revision, clusters })
 }
 
 impl SyncTree {
@@ -210,6 +217,6 @@ fn accepted_tip(state: &SyncState<'_>) -> Option<String> {
 fn nothing_accepted(valid_sync: &ValidSync) -> InspectionError {
     InspectionError(format!(
         "{} has carried out no revision yet: `federate sync get` shows why",
-        valid_sync.object.name.full_name()
+        valid_sync.object.full_name()
     ))
 }

@@ -1,11 +1,13 @@
 //! The loop: watches sources, and keeps branches, registries and clusters at what they render.
 //!
 //! A [`Sync`](federate_sync_api::Sync) object says what is watched and what is kept. [`sync_files`] reads it from files,
-//! [`reconciliation`] does one round of it, [`supervisor`] runs the loop, and [`state`] is the folder with its state. [`hub`]
-//! does the same with objects on an API server. No engine code is here: rendering, committing
-//! and applying are the application layer's (`federate-session`).
+//! [`reconciliation`] is one pass of it, [`supervisor`] runs the loop, and [`state`] is the folder with its state. [`hub`] does
+//! the same with objects on an API server. `docs/architecture.md` draws the way from a Sync to its status. No engine code is
+//! here: rendering, committing and applying are the application layer's (`federate-session`).
 
 pub mod counters;
+mod deletion;
+mod delivery;
 pub mod environment;
 mod events;
 mod file_watcher;
@@ -34,5 +36,4 @@ mod uri;
 mod window;
 mod worker;
 
-pub use plan::sessions::LoopState;
 pub use source::credentials;

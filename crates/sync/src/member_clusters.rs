@@ -1,5 +1,5 @@
-//! The member clusters in a round: federate applies to them or compares them, logs one line for each action, and counts
-//! the clusters by state.
+//! The member clusters in a reconciliation: federate applies to them or compares them, logs one line for each action, and
+//! counts the clusters by state.
 
 pub(crate) mod change_queue;
 pub(crate) mod cluster_counts;
@@ -30,7 +30,7 @@ use federate_reconcile::{
 };
 use federate_session::{AwaitingObjects, Purpose, ReconcileOptions, Reconciler, ServerOptions, Session};
 use federate_sync_api::status::{ClusterCounts, FailingCluster, MAX_FAILING_CLUSTERS, SyncStatus};
-use federate_sync_api::{AdoptionRule, ApplySpec};
+use federate_sync_api::{AdoptionRule, ApplySpec, DriftMode};
 
 use crate::environment::Environment;
 use crate::member_clusters::selection::selected_names;
@@ -38,16 +38,19 @@ use crate::member_clusters::tracker::{
     ClusterDrift, ClusterTracker, DriftedObject, FailureCause, FailureKind, RetryPauses, format_count,
 };
 use crate::outcome::ReconcileError;
+use crate::reconciliation::Reconciliation;
+use crate::rollout::policies::awaiting_objects;
+use crate::state::SyncState;
 use crate::sync_files::ValidSync;
 
 /// About how many objects of clusters are in memory at a time; an object takes some 30 kB.
 const MAX_OBJECTS_IN_MEMORY: usize = 3000;
 
-/// How long a cluster may take to answer for the first time. The round of the others does not end before.
+/// How long a cluster may take to answer for the first time. The reconciliation of the others does not end before.
 pub(crate) const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long one check of the health of clusters takes at most.
 const HEALTH_CHECK_TIMEOUT: Duration = Duration::from_secs(2);
-/// How often a round says which clusters are still under way.
+/// How often a reconciliation says which clusters are still under way.
 const PROGRESS_LOG_INTERVAL: Duration = Duration::from_secs(3);
 
 /// The clusters of a session.
@@ -113,6 +116,40 @@ pub(crate) struct DeletionResult {
 /// The clusters that were compared, and whether anything was found in each.
 pub(crate) type ComparedClusters = BTreeMap<String, bool>;
 
+impl Reconciliation<'_> {
+    /// The clusters of a session.
+    pub(crate) fn member_clusters<'m>(
+        &'m self,
+        session: &'m Session,
+        repo: Option<RepoRef>,
+        state: &SyncState<'_>,
+    ) -> MemberClusters<'m> {
+        let accepted = state.record.accepted.as_ref();
+        let former = accepted.and_then(|accepted| accepted.repository.as_ref());
+        let moved =
+            former.is_some_and(|former| repo.as_ref().map(RepoRef::to_string).as_ref() != Some(former));
+        let clusters = &state.record.clusters;
+        let cluster_count = match clusters.len() {
+            0 => selected_names(self.spec, session).count(),
+            known => known,
+        };
+        MemberClusters {
+            valid_sync: self.valid_sync,
+            env: self.env,
+            session,
+            repo,
+            cluster_count,
+            moved,
+            only_objects: None,
+            awaiting: accepted
+                .map(|accepted| awaiting_objects(session, &state.record.policies, &accepted.tip)),
+            corrects: self.spec.drift.mode == DriftMode::Correct && self.may_correct(state),
+            partial: false,
+            interrupt: self.interrupt.cloned(),
+        }
+    }
+}
+
 impl MemberClusters<'_> {
     /// Applies everything in all clusters, or only in some. Returns how many clusters there are.
     pub(crate) fn apply_all(
@@ -173,7 +210,7 @@ impl MemberClusters<'_> {
             tracker.contentions.note_corrections(&actions.actions, interval, Instant::now());
         }
         for action in &actions.actions {
-            self.env.counters.count_drift(&self.valid_sync.object.name.full_name(), action);
+            self.env.counters.count_drift(&self.valid_sync.object.full_name(), action);
         }
         let mut compared = ComparedClusters::new();
         for cluster in &clusters {
@@ -331,7 +368,7 @@ impl MemberClusters<'_> {
 
     /// Notes that a cluster cannot be reached.
     fn record_unreachable(&self, cluster: &str, why: &str, tracker: &mut ClusterTracker) {
-        tracing::error!(sync = self.valid_sync.object.name.full_name(), cluster, "{why}");
+        tracing::error!(sync = self.valid_sync.object.full_name(), cluster, "{why}");
         let cause = FailureCause { kind: FailureKind::Unreachable, message: why.to_owned() };
         tracker.record_attempt(cluster, Some(cause), RetryPauses::from_spec(&self.valid_sync.object.spec));
     }
@@ -346,7 +383,7 @@ impl MemberClusters<'_> {
         if clusters.is_empty() {
             return Ok(Actions::new(Vec::new(), Vec::new()));
         }
-        let sync = self.valid_sync.object.name.full_name();
+        let sync = self.valid_sync.object.full_name();
         let under_way = MemberProgress {
             sync: &sync,
             verb: what.verb,
@@ -464,28 +501,18 @@ impl MemberClusters<'_> {
         described.collect()
     }
 
-    /// Counts the clusters by state. Returns an error if a cluster fails.
+    /// Notes in the status how many clusters there are, which of them fail, and what is left behind. They are counted by
+    /// state when the reconciliation ends (`count_clusters`). Returns an error if a cluster fails.
     pub(crate) fn update_status(
         &self,
         tracker: &ClusterTracker,
         status: &mut SyncStatus,
     ) -> Result<(), ReconcileError> {
-        let failing: Vec<_> = tracker.failure_causes().collect();
-        let modified = tracker.count_modified();
-        let total = self.cluster_count;
-        status.clusters = Some(ClusterCounts {
-            ready: total.saturating_sub(failing.len() + modified),
-            modified,
-            out_of_sync: tracker.count_failing(FailureKind::Skipped),
-            not_ready: tracker.count_failing(FailureKind::Unhealthy),
-            err_applied: tracker.count_failing(FailureKind::Failed)
-                + tracker.count_failing(FailureKind::Unreachable),
-            ..ClusterCounts::default()
-        });
+        status.clusters = Some(ClusterCounts::all_ready(self.cluster_count));
         tracker.count_orphans(&mut status.orphans);
-        let shown = failing.iter().take(MAX_FAILING_CLUSTERS);
-        let shown = shown
-            .map(|(name, cause)| FailingCluster { name: (*name).clone(), message: cause.message.clone() });
+        let shown = tracker.failure_causes().take(MAX_FAILING_CLUSTERS);
+        let shown =
+            shown.map(|(name, cause)| FailingCluster { name: name.clone(), message: cause.message.clone() });
         status.failing = shown.collect();
         tracker.check_failures()
     }
@@ -524,7 +551,7 @@ fn adoption_rule(adopt: AdoptionRule) -> AdoptionMode {
     }
 }
 
-/// The clusters that a round is working on, and how far each is. What was done in a cluster is logged when it is done.
+/// The clusters that a reconciliation is working on, and how far each is. What was done in a cluster is logged when it is done.
 struct MemberProgress<'p> {
     sync: &'p str,
     /// What is done.

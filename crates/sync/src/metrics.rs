@@ -1,4 +1,5 @@
-//! The metrics for Prometheus: how rounds end and how long they take, comparisons and contentions, and clusters by state.
+//! The metrics for Prometheus: how reconciliations end and how long they take, comparisons and contentions, and clusters by
+//! state.
 //!
 //! Facts: the naming conventions of Prometheus; its text format is written by `prometheus-client`.
 
@@ -16,15 +17,15 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use federate_live::ServerRole;
-use federate_sync_api::status::{ClusterCounts, OrphanCounts, SyncStatus};
+use federate_sync_api::status::{CountedState, OrphanCounts, SyncStatus};
 
 use crate::counters::MetricCounters;
-use crate::reconciliation::SyncOutcome;
+use crate::outcome::SyncOutcome;
 
 type Labels = Vec<(&'static str, String)>;
 type Seconds = Gauge<f64, AtomicU64>;
 
-/// The metrics of all Syncs, and whether each has been through a round.
+/// The metrics of all Syncs, and whether each has been through a reconciliation.
 pub(crate) struct Metrics {
     registry: Registry,
     rounds: Family<Labels, Counter>,
@@ -53,9 +54,9 @@ pub(crate) struct Metrics {
 /// What is known of a Sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SyncPhase {
-    /// No round of it has ended yet.
+    /// No reconciliation of it has ended yet.
     Expected,
-    /// A round of it has ended.
+    /// A reconciliation of it has ended.
     Seen,
     /// Its spec is invalid, so that it is not run.
     Invalid,
@@ -222,8 +223,8 @@ impl Metrics {
             family.remove(&own);
         }
         self.succeeded.remove(&own);
-        for (state, _) in ClusterCounts::default().state_counts() {
-            self.clusters.remove(&label_sync_with(name, "state", state));
+        for state in CountedState::ALL {
+            self.clusters.remove(&label_sync_with(name, "state", state.name()));
         }
         for (kind, _) in count_orphans(&OrphanCounts::default()) {
             self.orphans.remove(&label_sync_with(name, "kind", kind));
@@ -234,8 +235,8 @@ impl Metrics {
         }
     }
 
-    /// A round has ended; `None` where the Sync is suspended. One that is no longer run has no state.
-    pub(crate) fn observe_round(
+    /// A reconciliation has ended; `None` where the Sync is suspended. One that is no longer run has no state.
+    pub(crate) fn observe_reconciliation(
         &self,
         name: &str,
         outcome: Option<&SyncOutcome>,
@@ -291,13 +292,14 @@ impl Metrics {
             self.orphans.get_or_create(&label_sync_with(name, "kind", kind)).set(gauge_value(count));
         }
         if let Some(counts) = status.clusters {
-            for (state, count) in counts.state_counts() {
-                self.clusters.get_or_create(&label_sync_with(name, "state", state)).set(gauge_value(count));
+            for state in CountedState::ALL {
+                let labels = label_sync_with(name, "state", state.name());
+                self.clusters.get_or_create(&labels).set(gauge_value(counts.count(state)));
             }
         }
     }
 
-    /// The Syncs of which no round has ended yet.
+    /// The Syncs of which no reconciliation has ended yet.
     pub(crate) fn unseen_syncs(&self) -> Vec<String> {
         self.with_phases(|phases| {
             let unseen = phases.iter().filter(|(_, phase)| **phase == SyncPhase::Expected);
@@ -375,7 +377,7 @@ mod tests {
         metrics.expect_syncs(std::iter::once("a/b".to_owned()), std::iter::empty());
         let clusters = Some(federate_sync_api::status::ClusterCounts::default());
         let status = SyncStatus { clusters, ..SyncStatus::default() };
-        metrics.observe_round(
+        metrics.observe_reconciliation(
             "a/b",
             Some(&SyncOutcome::for_success("")),
             Some(&status),

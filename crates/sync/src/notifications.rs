@@ -1,4 +1,4 @@
-//! Notifications: how rounds end, for webhooks, Slack, and the statuses of commits.
+//! Notifications: how reconciliations end, for webhooks, Slack, and the statuses of commits.
 //!
 //! Facts: `Provider` and `Event` of Flux's notification controller (`generic-hmac` signs with `X-Signature:
 //! sha256=…`); incoming webhooks of Slack; the APIs for commit statuses of GitHub and GitLab.
@@ -33,7 +33,7 @@ struct NotificationMessage {
     body: Value,
 }
 
-/// The outcome of a round.
+/// The outcome of a reconciliation.
 struct OutcomeNotification<'n> {
     sync: String,
     reason: SyncReason,
@@ -49,7 +49,7 @@ pub(crate) fn send_notifications(
     text: &str,
     revision: Option<&str>,
 ) {
-    let sync = valid_sync.object.name.full_name();
+    let sync = valid_sync.object.full_name();
     let news = OutcomeNotification { sync: sync.clone(), reason, text, revision };
     let mut messages = Vec::new();
     for notification in &valid_sync.object.spec.notifications {

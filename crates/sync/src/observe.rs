@@ -1,9 +1,10 @@
 //! The status of the clusters, if a Sync does not take it from the repo (`spec.inventory`): that of the control plane's own
 //! inventory objects, or what the control plane would compute from the nodes and pods of its members.
 //!
-//! It is read in each round after the poll, but not while a revision is being carried out, which goes on by the status that it was planned
-//! by, unless only lost clusters keep it from being done. If it has changed, everything is planned again, with the previous plan. Only
-//! if that moves something, there is something to carry out, within the limits for deletions.
+//! It is read in each reconciliation after the poll, but not while a revision is being carried out, which goes on by the
+//! status that it was planned by, unless only lost clusters keep it from being done. If it has changed, everything is planned
+//! again, with the previous plan. Only if that moves something, there is something to carry out, within the limits for
+//! deletions.
 
 pub(crate) mod inventory_status;
 pub(crate) mod members_status;
@@ -21,8 +22,9 @@ use crate::member_clusters::FIRST_ANSWER_TIMEOUT;
 use crate::observe::inventory_status::InventoryStatus;
 use crate::observe::members_status::MembersStatus;
 use crate::observe::planned_status::PlannedStatus;
-use crate::plan::sessions::{Checkout, LoopState};
-use crate::reconciliation::{ReconcileError, Reconciliation, cluster_names};
+use crate::outcome::ReconcileError;
+use crate::plan::sessions::{Checkout, SyncRuntime};
+use crate::reconciliation::Reconciliation;
 use crate::state::SyncState;
 
 impl Reconciliation<'_> {
@@ -30,34 +32,34 @@ impl Reconciliation<'_> {
     pub(crate) fn observe_clusters(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         checkout: &Checkout,
     ) -> Result<(), ReconcileError> {
         if self.spec.inventory.is_repo() {
-            loop_state.observed = None;
+            runtime.observed = None;
             return Ok(());
         }
         let open = state.record.accepted.as_ref().filter(|_| state.record.stage != SyncStage::Idle);
         let planned =
-            open.filter(|accepted| accepted.inventory_digest.as_ref() == loop_state.inventory_digest());
+            open.filter(|accepted| accepted.inventory_digest.as_ref() == runtime.inventory_digest());
         if let Some(accepted) = planned {
             // A revision that only lost clusters lack is planned again without them.
-            let lost = loop_state.unreachable_members();
-            let pending = accepted.pending.as_ref();
-            let waits_for_lost = pending.is_some_and(|pending| {
-                pending.iter().all(|name| lost.is_some_and(|lost| lost.contains_key(name.as_str())))
+            let lost = runtime.unreachable_members();
+            let lacking = accepted.lacking.as_ref();
+            let waits_for_lost = lacking.is_some_and(|lacking| {
+                lacking.iter().all(|name| lost.is_some_and(|lost| lost.contains_key(name.as_str())))
             });
             if !waits_for_lost {
                 return Ok(());
             }
         }
-        if loop_state.find_session(checkout).is_none() {
-            let session = loop_state.take_session(checkout, state.read_plan()?.as_ref());
-            loop_state.put_session(checkout, session);
+        if runtime.find_session(checkout).is_none() {
+            let session = runtime.take_session(checkout, state.read_plan()?.as_ref());
+            runtime.put_session(checkout, session);
         }
-        let Some(session) = loop_state.find_session(checkout) else { return Ok(()) };
+        let Some(session) = runtime.find_session(checkout) else { return Ok(()) };
         // What was read before stays if nothing can be read now.
-        let known = loop_state.observed.as_ref().and_then(|observed| observed.members.clone());
+        let known = runtime.observed.as_ref().and_then(|observed| observed.members.clone());
         let before = known.clone().unwrap_or_else(|| MembersStatus::from_state(state, &self.name()));
         let observed = self.read_status(session, before)?;
         if let Some(members) =
@@ -66,7 +68,7 @@ impl Reconciliation<'_> {
             self.must_lead()?;
             members.save_to(state)?;
         }
-        loop_state.observed = Some(observed);
+        runtime.observed = Some(observed);
         Ok(())
     }
 
@@ -75,32 +77,27 @@ impl Reconciliation<'_> {
     pub(crate) fn moves_placements(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         checkout: &Checkout,
     ) -> Result<bool, ReconcileError> {
-        let inventory_digest = loop_state.inventory_digest().cloned();
+        let inventory_digest = runtime.inventory_digest().cloned();
         let kept = state.read_plan()?;
         let Some(accepted) = &state.record.accepted else { return Ok(true) };
         if accepted.inventory_digest == inventory_digest {
             return Ok(false);
         }
-        let session = Self::render_session(
-            loop_state,
-            checkout,
-            kept.as_ref(),
-            self.apply_limit(),
-            self.destination(),
-        )?;
+        let session =
+            Self::render_session(runtime, checkout, kept.as_ref(), self.apply_limit(), self.destination())?;
         let stays = kept
             .is_some_and(|kept| previous::serialize_plan(&kept) == previous::serialize_plan(session.plan()));
         if !stays {
-            loop_state.put_session(checkout, session);
+            runtime.put_session(checkout, session);
             return Ok(true);
         }
         if let Some(accepted) = &mut state.record.accepted {
             accepted.inventory_digest = inventory_digest;
         }
-        loop_state.put_accepted(checkout, session, self.find_repo(checkout));
+        runtime.put_accepted(checkout, session, self.find_repo(checkout));
         Ok(false)
     }
 
@@ -143,7 +140,8 @@ impl Reconciliation<'_> {
                 "its status cannot be read, and stays as it was"
             );
         }
-        members.update_from(cluster_names(session), &read, now);
+        let names = session.clusters().iter().map(|cluster| cluster.name.as_ref());
+        members.update_from(names, &read, now);
         let (objects, kubernetes) = members.last_captured();
         let lost = self.spec.failover.then(|| members.unreachable_seconds(now));
         let captured = SnapshotInput { objects, kubernetes, ..SnapshotInput::default() };

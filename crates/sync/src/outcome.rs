@@ -1,4 +1,4 @@
-//! How a round ends: with a reason and a message.
+//! How a reconciliation ends: with a reason and a message.
 
 use federate_source::git::verify;
 use federate_sync_api::status::SyncReason;
@@ -6,7 +6,7 @@ use federate_sync_api::status::SyncReason;
 use crate::source::Error as SourceError;
 use crate::state::Error as StateError;
 
-/// How a round ended.
+/// How a reconciliation ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyncOutcome {
     /// The reason of the condition `Ready`.
@@ -18,17 +18,17 @@ pub struct SyncOutcome {
 }
 
 impl SyncOutcome {
-    /// The outcome of a round whose state cannot be read or written.
+    /// The outcome of a reconciliation whose state cannot be read or written.
     pub(crate) fn from_state_error(error: &StateError) -> Self {
         Self { reason: classify_error(error), message: single_line(&error.to_string()), drift: None }
     }
 
-    /// The outcome of a round that succeeded.
+    /// The outcome of a reconciliation that succeeded.
     pub(crate) fn for_success(message: &str) -> Self {
         Self { reason: SyncReason::ReconciliationSucceeded, message: message.to_owned(), drift: None }
     }
 
-    /// The outcome of a round that goes on later.
+    /// The outcome of a reconciliation that goes on later.
     pub(crate) fn for_progress(message: String) -> Self {
         Self { reason: SyncReason::Progressing, message, drift: None }
     }
@@ -43,13 +43,13 @@ impl SyncOutcome {
         self.is_progressing() || self.reason == SyncReason::DependencyNotReady
     }
 
-    /// Whether the round succeeded.
+    /// Whether the reconciliation succeeded.
     pub fn is_ready(&self) -> bool {
         self.reason == SyncReason::ReconciliationSucceeded
     }
 }
 
-/// Why a round fails.
+/// Why a reconciliation fails.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct ReconcileError {
@@ -62,12 +62,12 @@ impl ReconcileError {
         Self { reason, message: message.into() }
     }
 
-    /// The outcome of the round.
+    /// The outcome of the reconciliation.
     pub(crate) fn into_outcome(self) -> SyncOutcome {
         SyncOutcome { reason: self.reason, message: single_line(&self.message), drift: None }
     }
 
-    /// The round failed for a reason that is not one of the revision.
+    /// The reconciliation failed for a reason that is not one of the revision.
     #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` gives")]
     pub(crate) fn failed(why: impl ToString) -> Self {
         Self::new(SyncReason::ReconciliationFailed, why.to_string())

@@ -12,7 +12,7 @@ use federate_report::page::{PageHost, format_page};
 use federate_sync_api::NamespacedName;
 use federate_sync_api::managed_scope::ManagedScope;
 use federate_sync_api::record::SyncRecord;
-use federate_sync_api::status::SyncStatus;
+use federate_sync_api::status::{CountedState, SyncStatus};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -94,7 +94,7 @@ impl StatusPage {
         run(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Shows what is known after a round, or after a comparison. Without a record, what was shown stays.
+    /// Shows what is known after a reconciliation, or after a comparison. Without a record, what was shown stays.
     pub(crate) fn update_sync(
         &self,
         valid_sync: &ValidSync,
@@ -102,7 +102,7 @@ impl StatusPage {
         tracker: &ClusterTracker,
     ) {
         let sync = &valid_sync.object;
-        let name = sync.name.full_name();
+        let name = sync.full_name();
         let contentions = tracker.contentions.frozen_objects(Instant::now()).into_values().collect();
         self.with_syncs(|syncs| {
             let before = syncs.remove(&name);
@@ -117,7 +117,7 @@ impl StatusPage {
                 present.map(|cluster| cluster.name.clone()).filter(|name| !shown.contains(name.as_str()));
             let ready_clusters = ready.collect();
             let details = SyncDetails {
-                metadata: sync.name.clone(),
+                metadata: sync.metadata.clone(),
                 suspended: sync.spec.suspend,
                 created: sync.server_metadata.created.parse().ok(),
                 status,
@@ -152,15 +152,17 @@ impl StatusPage {
 /// The clusters that are not ready, or in which something is left behind, by name.
 fn collect_clusters(record: &SyncRecord, tracker: &ClusterTracker) -> Vec<ClusterDetails> {
     let mut all: BTreeMap<String, ClusterDetails> = BTreeMap::new();
-    for (name, state, revision) in rollout_states(record) {
-        let known = record.clusters.get(&name);
-        let why = known.and_then(|known| known.failed.clone().or_else(|| known.unhealthy.clone()));
-        let cluster = cluster_entry(&mut all, &name);
-        (cluster.state, cluster.revision, cluster.message) = (state, revision, why);
+    for (name, state) in rollout_states(record) {
+        let cluster = cluster_entry(&mut all, name);
+        cluster.state = state.name();
+        if let Some(known) = record.clusters.get(name) {
+            cluster.message = known.failed.clone().or_else(|| known.unhealthy.clone());
+            cluster.revision.clone_from(&known.revision);
+        }
     }
     for (name, drifted) in tracker.drifted_clusters() {
         let cluster = cluster_entry(&mut all, name);
-        (cluster.state, cluster.drifted) = ("modified", Some(drifted.objects));
+        (cluster.state, cluster.drifted) = (CountedState::Modified.name(), Some(drifted.objects));
         cluster.drift = Some(drifted.first.clone());
         cluster.drifted_objects.clone_from(&drifted.shown);
     }
@@ -170,7 +172,7 @@ fn collect_clusters(record: &SyncRecord, tracker: &ClusterTracker) -> Vec<Cluste
     let (now, instant) = (Timestamp::now(), Instant::now());
     for (name, failing) in tracker.failing_clusters() {
         let cluster = cluster_entry(&mut all, name);
-        cluster.state = failing.cause.kind.state_name();
+        cluster.state = failing.cause.kind.counted_state().name();
         cluster.message = Some(failing.cause.message.clone());
         cluster.failures = Some(failing.failures);
         cluster.retry_at = now.checked_add(failing.due.saturating_duration_since(instant)).ok();
@@ -182,7 +184,7 @@ fn collect_clusters(record: &SyncRecord, tracker: &ClusterTracker) -> Vec<Cluste
 fn cluster_entry<'d>(all: &'d mut BTreeMap<String, ClusterDetails>, name: &str) -> &'d mut ClusterDetails {
     all.entry(name.to_owned()).or_insert_with(|| ClusterDetails {
         name: name.to_owned(),
-        state: "ready",
+        state: CountedState::Ready.name(),
         ..ClusterDetails::default()
     })
 }

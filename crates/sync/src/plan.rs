@@ -1,5 +1,5 @@
-//! The second part of a round: rendering, the checks that stop it, and the commit to a branch. [`push`] pushes to a registry
-//! instead.
+//! The rendering of a revision, and its commit to a branch. [`guard`] refuses what has errors or deletes too much, and [`push`]
+//! pushes to a registry instead.
 
 pub(crate) mod changes;
 pub(crate) mod guard;
@@ -10,84 +10,145 @@ use std::collections::BTreeSet;
 
 use federate_dialect::Plan;
 use federate_engine::deletions::PruneLimit;
+use federate_kubernetes::ObjectRef;
 use federate_publish::branch::GitRemote as Pushed;
-use federate_report::findings;
+use federate_reconcile::RepoRef;
 use federate_session::{CommitOutcome, CommittedSession, Destination, Session, commit};
 use federate_source::git::GitLocation;
 use federate_sync_api::CommitSpec;
-use federate_sync_api::status::{BranchStatus, SyncReason};
+use federate_sync_api::record::SyncRecord;
+use federate_sync_api::stage::SyncStage;
+use federate_sync_api::status::{ArtifactStatus, BranchStatus, SyncReason};
+use jiff::Timestamp;
 
-use crate::plan::sessions::{Checkout, LoopState};
-use crate::reconciliation::{ReconcileError, Reconciliation};
+use crate::member_clusters::selection::selected_names;
+use crate::outcome::{ReconcileError, SyncOutcome};
+use crate::plan::changes::RenderedObjects;
+use crate::plan::guard::{describe_excess, prune_limit};
+use crate::plan::sessions::{Checkout, SourceState, SyncRuntime};
+use crate::reconciliation::Reconciliation;
 use crate::source::SourceAddress;
 use crate::source::poll::{branch_error, credentials_error};
+use crate::state::SyncState;
 use crate::sync_files;
 
+/// A revision that was rendered, passed all checks, and was committed or pushed.
+pub(crate) struct RenderedRevision {
+    pub(crate) session: Session,
+    /// Where the branches are that were committed to.
+    pub(crate) branches: Vec<BranchStatus>,
+    /// The plan that was pushed.
+    pub(crate) artifact: Option<ArtifactStatus>,
+    /// The previous plan.
+    pub(crate) previous: Option<Plan>,
+    /// The objects that it changes in clusters that have everything else; `None` for all.
+    pub(crate) changed: Option<BTreeSet<ObjectRef>>,
+}
+
 impl Reconciliation<'_> {
+    /// Renders a revision, checks it, and commits or pushes it. No cluster is touched.
+    pub(crate) fn render_and_publish(
+        &self,
+        state: &mut SyncState<'_>,
+        runtime: &mut SyncRuntime,
+        source_state: &SourceState,
+    ) -> Result<RenderedRevision, ReconcileError> {
+        let SourceState { checkout, name, .. } = source_state;
+        runtime.tracker.clear_failures();
+        tracing::info!(sync = self.name(), revision = name, "carrying out a new revision");
+        state.record.status.set_progressing(&format!("carrying out {name}"), Timestamp::now());
+        if self.spec.push.is_some() {
+            // If this push stops halfway, some clusters have what it pushed, and the plan in the registry does not say so.
+            state.record.accepted.iter_mut().for_each(|accepted| accepted.artifact = None);
+        }
+        state.save_record()?;
+        let previous = state.read_plan()?;
+        self.must_lead()?;
+        runtime.rendered_before = None;
+        let (mut branches, mut artifact) = (Vec::new(), None);
+        let session = if let Some(commit) = &self.spec.commit {
+            let (session, committed) = self.commit_rendering(commit, runtime, checkout, previous.as_ref())?;
+            branches = committed;
+            session
+        } else if let Some(push) = &self.spec.push {
+            let has_pushed = state.record.status.artifact.is_some();
+            let (session, pushed) =
+                self.push_rendering(push, runtime, source_state, previous.as_ref(), has_pushed)?;
+            artifact = Some(pushed);
+            session
+        } else {
+            let (limit, destination) = (self.apply_limit(), self.destination());
+            Self::render_session(runtime, checkout, previous.as_ref(), limit, destination)?
+        };
+        if self.spec.clusters.is_some() && selected_names(self.spec, &session).next().is_none() {
+            runtime.put_session(checkout, session);
+            return Err(ReconcileError::new(
+                SyncReason::BuildFailed,
+                "`spec.clusters` selects no cluster of the inventory",
+            ));
+        }
+        let repo = self.find_repo(checkout);
+        let changed =
+            self.find_changed_objects(runtime.rendered_before.take(), &session, repo.as_ref(), &state.record);
+        Ok(RenderedRevision { session, branches, artifact, previous, changed })
+    }
+
+    /// Renders and checks a revision that waits for a window, so that what is wrong with it is known before one opens.
+    pub(crate) fn check_revision(
+        &self,
+        state: &mut SyncState<'_>,
+        runtime: &mut SyncRuntime,
+        SourceState { checkout, name, .. }: &SourceState,
+    ) -> Result<SyncOutcome, ReconcileError> {
+        Self::note_waiting(state, name);
+        let kept = state.read_plan()?;
+        let (limit, destination) = (self.apply_limit(), self.destination());
+        let session = Self::render_session(runtime, checkout, kept.as_ref(), limit, destination)?;
+        runtime.put_session(checkout, session);
+        Ok(SyncOutcome::for_progress(format!("{name} {}", self.describe_wait())))
+    }
+
+    /// The session over what was carried out last.
+    pub(crate) fn accepted_session(
+        &self,
+        state: &SyncState<'_>,
+        runtime: &mut SyncRuntime,
+        checkout: &Checkout,
+    ) -> Result<Session, ReconcileError> {
+        let session = if let Some(session) = runtime.take_accepted(checkout) {
+            session
+        } else {
+            let (limit, destination) = (self.apply_limit(), self.destination());
+            Self::render_session(runtime, checkout, state.read_plan()?.as_ref(), limit, destination)?
+        };
+        runtime.tracker.retain_clusters(&selected_names(self.spec, &session).collect());
+        Ok(session)
+    }
+
     /// Renders. Returns an error if the repo has errors, or if too much would go.
     pub(crate) fn render_session(
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         checkout: &Checkout,
         accepted: Option<&Plan>,
         limit: Option<PruneLimit>,
         destination: Destination,
     ) -> Result<Session, ReconcileError> {
-        let session = loop_state.take_session(checkout, accepted);
+        let session = runtime.take_session(checkout, accepted);
         match Self::find_refusal(&session, accepted, limit, destination) {
             None => Ok(session),
             Some(stop) => {
                 // The next revision may differ only a little from this one.
-                loop_state.put_session(checkout, session);
+                runtime.put_session(checkout, session);
                 Err(stop)
             }
         }
-    }
-
-    /// Why the rendering is neither committed nor applied.
-    pub(crate) fn find_refusal(
-        session: &Session,
-        accepted: Option<&Plan>,
-        limit: Option<PruneLimit>,
-        destination: Destination,
-    ) -> Option<ReconcileError> {
-        let errors: Vec<_> = session
-            .findings_for(destination)
-            .into_iter()
-            .filter(federate_kubernetes::Finding::is_error)
-            .collect();
-        if let Some(first) = findings::build_rows(session.repo(), &errors).into_iter().next() {
-            let place = first.format_place().map(|place| place + ": ").unwrap_or_default();
-            let more = match errors.len() - 1 {
-                0 => String::new(),
-                more => format!(" (and {more} more errors)"),
-            };
-            return Some(ReconcileError::new(
-                SyncReason::BuildFailed,
-                format!("{place}{}{more}", first.message),
-            ));
-        }
-        let clusters: BTreeSet<&str> =
-            session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect();
-        let why = guard::refuse_deletions(accepted?, session.plan(), &clusters, limit)?;
-        Some(ReconcileError::new(SyncReason::PruneFailed, why))
-    }
-
-    /// Where the rendering goes.
-    pub(crate) fn destination(&self) -> Destination {
-        if self.spec.apply.is_some() { Destination::Clusters } else { Destination::Files }
-    }
-
-    /// The most that may go from clusters; `None` if nothing is deleted there.
-    pub(crate) fn apply_limit(&self) -> Option<PruneLimit> {
-        let apply = self.spec.apply.as_ref().filter(|apply| apply.prune);
-        apply.map(|apply| prune_limit(apply.prune_limit))
     }
 
     /// Commits the rendering. The previous plan is that on the branch, or else that of the revision that was `accepted`.
     pub(crate) fn commit_rendering(
         &self,
         commit: &CommitSpec,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         checkout: &Checkout,
         accepted: Option<&Plan>,
     ) -> Result<(Session, Vec<BranchStatus>), ReconcileError> {
@@ -119,8 +180,7 @@ impl Reconciliation<'_> {
         let committed = run.commit_rendering(
             |on_branch: Option<&Plan>| {
                 let plan = on_branch.or(accepted);
-                let session =
-                    Self::render_session(loop_state, checkout, plan, Some(limit), self.destination())?;
+                let session = Self::render_session(runtime, checkout, plan, Some(limit), self.destination())?;
                 Ok((session, checkout.read_provenance(location)))
             },
             |error| tracing::info!(sync = self.name(), %error, "committing again"),
@@ -134,8 +194,8 @@ impl Reconciliation<'_> {
             CommitOutcome::Errors => Vec::new(),
             CommitOutcome::Refused(excess) => {
                 // The next revision may differ only a little from this one.
-                loop_state.put_session(checkout, session);
-                return Err(ReconcileError::new(SyncReason::PruneFailed, guard::describe_excess(&excess)));
+                runtime.put_session(checkout, session);
+                return Err(ReconcileError::new(SyncReason::PruneFailed, describe_excess(&excess)));
             }
         };
         if remote.is_some() && branches.iter().any(|branch| branch.commit.is_some()) {
@@ -150,11 +210,23 @@ impl Reconciliation<'_> {
         });
         Ok((session, branches.collect()))
     }
-}
 
-/// The limit of a Sync, or the default one.
-pub(crate) fn prune_limit(percent: Option<u8>) -> PruneLimit {
-    percent.map_or_else(PruneLimit::default, PruneLimit::new)
+    /// The objects that a revision changes in clusters that are all at the revision before; `None` if that is to be
+    /// found out by reading them.
+    fn find_changed_objects(
+        &self,
+        rendered: Option<RenderedObjects>,
+        session: &Session,
+        repo: Option<&RepoRef>,
+        record: &SyncRecord,
+    ) -> Option<BTreeSet<ObjectRef>> {
+        let former =
+            record.accepted.as_ref().filter(|_| record.stage == SyncStage::Idle)?.repository.as_ref();
+        // What others change meanwhile is found by comparisons.
+        let rest = self.looks_for_drift();
+        let same = former == repo.map(RepoRef::to_string).as_ref();
+        rendered.filter(|_| rest && same)?.changed_objects(&RenderedObjects::from_session(session))
+    }
 }
 
 /// Removes the branches of the cache: only those of the remote count.

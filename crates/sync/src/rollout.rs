@@ -1,4 +1,4 @@
-//! Rollouts: the rounds that bring a new revision to the clusters in stages, or as policies and update runs ask for.
+//! Rollouts: the reconciliations that bring a new revision to the clusters in stages, or as policies and update runs ask for.
 
 pub(crate) mod policies;
 pub(crate) mod policy_rollout;

@@ -1,28 +1,28 @@
-//! Rounds of several Syncs, in the order of their dependencies.
+//! One reconciliation of each of several Syncs, in the order of their dependencies.
 
 use std::time::{Duration, Instant};
 
 use federate_sync_api::record::SyncRecord;
-use federate_sync_api::stage::RoundStart;
 use federate_sync_api::status::{SyncReason, SyncStatus};
 use jiff::Timestamp;
 
-use crate::LoopState;
 use crate::environment::Environment;
 use crate::hub::InvalidSync;
-use crate::reconciliation::{self, SyncOutcome};
-use crate::state::{Error, StateFolder, StateStore, SyncState};
+use crate::outcome::SyncOutcome;
+use crate::plan::sessions::SyncRuntime;
+use crate::reconciliation::reconcile_sync;
+use crate::state::{Error, SyncState, SyncStates};
 use crate::sync_files::ValidSync;
 
 /// One run waits so long for the next step of a rollout.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 
-/// The result of a Sync's round.
+/// The result of a Sync's reconciliation.
 #[derive(Debug)]
 pub struct SyncResult {
     /// Namespace and name.
     pub name: String,
-    /// How its round ended; `None` if it is suspended.
+    /// How its reconciliation ended; `None` if it is suspended.
     pub outcome: Option<SyncOutcome>,
     /// Its record.
     pub record: SyncRecord,
@@ -40,19 +40,10 @@ impl SyncResult {
     }
 }
 
-/// Does one round of each Sync, those that others depend on first.
-pub fn run_once(
+/// Reconciles each Sync once, those that others depend on first. A Sync waits for a dependency that does not exist.
+pub fn reconcile_once(
     syncs: &[ValidSync],
-    state: &StateFolder,
-    env: &Environment<'_>,
-) -> Result<Vec<SyncResult>, Error> {
-    reconcile_in_order(syncs, state, env)
-}
-
-/// Reconciles Syncs once, in the order of their dependencies, with any store of states. A Sync waits for a dependency that does not exist.
-pub(crate) fn reconcile_in_order(
-    syncs: &[ValidSync],
-    states: &dyn StateStore,
+    states: &dyn SyncStates,
     env: &Environment<'_>,
 ) -> Result<Vec<SyncResult>, Error> {
     let mut done: Vec<SyncResult> = Vec::new();
@@ -70,39 +61,32 @@ pub(crate) fn reconcile_in_order(
             .object
             .dependency_full_names()
             .find(|on| !done.iter().any(|done| done.name == *on && done.record.status.is_ready()));
-        let outcome = match reconciliation::choose_start(next, &own.record, unready.as_deref()) {
-            _ if next.object.spec.suspend => None,
-            RoundStart::EndRound => None,
-            RoundStart::AwaitDependency(on) => {
-                let mut loop_state = LoopState::new(env);
-                Some(reconciliation::await_dependency(next, &mut own, &mut loop_state, env, on))
-            }
-            RoundStart::Poll => Some(reconcile_to_the_end(next, &mut own, env)),
-            RoundStart::DeleteObjects | RoundStart::Release => Some(SyncOutcome {
-                reason: SyncReason::Progressing,
-                message:
-                    "the Sync is being deleted, which only the loop does: run `federate sync` without --once"
-                        .to_owned(),
-                drift: None,
-            }),
+        let outcome = if next.object.spec.suspend {
+            None
+        } else {
+            reconcile_to_the_end(next, &mut own, env, unready.as_deref())?
         };
-        log_outcome(&next.object.name.full_name(), outcome.as_ref());
-        done.push(SyncResult { name: next.object.name.full_name(), outcome, record: own.record });
+        log_outcome(&next.object.full_name(), outcome.as_ref());
+        done.push(SyncResult { name: next.object.full_name(), outcome, record: own.record });
     }
     Ok(done)
 }
 
-/// Does rounds of a Sync until its rollout is over, fails, or waits for a person or a time.
-fn reconcile_to_the_end(sync: &ValidSync, state: &mut SyncState<'_>, env: &Environment<'_>) -> SyncOutcome {
-    let mut loop_state = LoopState::new(env);
-    loop {
-        let outcome = reconciliation::reconcile_sync(sync, state, &mut loop_state, env, None);
-        let pause = loop_state.resume.take().map(|at| at.saturating_duration_since(Instant::now()));
-        match pause.filter(|pause| *pause <= MAX_PAUSE) {
-            Some(pause) => std::thread::sleep(pause),
-            None => return outcome,
-        }
+/// Reconciles a Sync until its rollout is over, fails, or waits for a person or a time.
+fn reconcile_to_the_end(
+    sync: &ValidSync,
+    state: &mut SyncState<'_>,
+    env: &Environment<'_>,
+    unready: Option<&str>,
+) -> Result<Option<SyncOutcome>, Error> {
+    let (mut runtime, mut last) = (SyncRuntime::new(env), None);
+    while let Some(outcome) = reconcile_sync(sync, state, &mut runtime, env, unready, None)? {
+        last = Some(outcome);
+        let pause = runtime.resume.take().map(|at| at.saturating_duration_since(Instant::now()));
+        let Some(pause) = pause.filter(|pause| *pause <= MAX_PAUSE) else { break };
+        std::thread::sleep(pause);
     }
+    Ok(last)
 }
 
 pub(crate) fn log_outcome(sync: &str, outcome: Option<&SyncOutcome>) {

@@ -1,8 +1,8 @@
 //! Sources: a folder, or a revision of a git repository. A repository is polled by one `ls-remote` and fetched, without
 //! history, into a bare cache below the state folder.
 //!
-//! The fetched commit is read by its id: if the branch moves meanwhile, the next round reads that. The cache holds nothing
-//! that cannot be fetched again; a cache that is damaged is created again.
+//! The fetched commit is read by its id: if the branch moves meanwhile, the next reconciliation reads that. The cache holds
+//! nothing that cannot be fetched again; a cache that is damaged is created again.
 //!
 //! Facts: git-ls-remote(1), git-fetch(1), gitglossary(7) ("refspec").
 

@@ -73,21 +73,21 @@ pub struct StateFolder {
     _lock: File,
 }
 
-/// Where states are kept.
-pub(crate) trait StateStore: std::marker::Sync {
+/// The states of all Syncs: in a folder, or on the API server that holds them.
+pub trait SyncStates: std::marker::Sync {
     /// The state of a Sync.
     fn open_state<'s>(&'s self, valid_sync: &ValidSync) -> Result<SyncState<'s>, Error>;
 }
 
-/// Where the state of one Sync is kept.
-pub(crate) trait StateBackend {
-    /// The previous plan; `None` before the first round.
+/// Where the plans, the record and the status of members of one Sync are stored.
+pub(crate) trait SyncStorage {
+    /// The previous plan; `None` before the first reconciliation.
     fn read_plan(&self) -> Result<Option<Vec<u8>>, Error>;
 
     /// The place of the previous plan, for messages.
     fn plan_location(&self) -> String;
 
-    /// Stores an accepted plan: the previous plan of the next round.
+    /// Stores an accepted plan: the previous plan of the next reconciliation.
     fn write_plan(&mut self, text: &str) -> Result<(), Error>;
 
     /// The plan of a former revision.
@@ -114,16 +114,17 @@ pub(crate) trait StateBackend {
     }
 }
 
-/// The state of one Sync.
+/// The state of one Sync, as it is stored: the next process goes on from it. What a process knows besides is a `SyncRuntime`.
 pub struct SyncState<'s> {
     cache: PathBuf,
     /// Its record.
     pub record: SyncRecord,
-    backend: Box<dyn StateBackend + 's>,
+    /// What is stored besides.
+    pub(crate) storage: Box<dyn SyncStorage + 's>,
 }
 
-/// The state of a Sync in a folder.
-struct FileBackend {
+/// The storage of a Sync in its folder.
+struct FolderStorage {
     folder: PathBuf,
     /// The record as it is in the file.
     written: String,
@@ -145,10 +146,10 @@ impl StateFolder {
     }
 }
 
-impl StateStore for StateFolder {
+impl SyncStates for StateFolder {
     fn open_state<'s>(&'s self, valid_sync: &ValidSync) -> Result<SyncState<'s>, Error> {
         let sync = &valid_sync.object;
-        let folder = self.path.join(&sync.name.namespace).join(&sync.name.name);
+        let folder = self.path.join(&sync.metadata.namespace).join(&sync.metadata.name);
         fs::create_dir_all(&folder).map_err(|why| Error::io(&folder, why))?;
         for entry in fs::read_dir(&folder).map_err(|why| Error::io(&folder, why))?.flatten() {
             if entry.file_name().to_string_lossy().starts_with(TEMPORARY_PREFIX) {
@@ -157,17 +158,17 @@ impl StateStore for StateFolder {
         }
         let written = fs::read_to_string(folder.join("status.json")).unwrap_or_default();
         // A record that cannot be read is written again.
-        let kept = SyncRecord::parse(&written).filter(|record| record.metadata.name == sync.name);
+        let kept = SyncRecord::parse(&written).filter(|record| record.metadata.name == sync.metadata);
         let mut record = kept.unwrap_or_else(|| SyncRecord::new(sync, 1, SyncStatus::default()));
         record.follow_spec(sync, true);
-        let backend = FileBackend { folder: folder.clone(), written };
-        Ok(SyncState::new(&folder, record, Box::new(backend)))
+        let storage = FolderStorage { folder: folder.clone(), written };
+        Ok(SyncState::new(&folder, record, Box::new(storage)))
     }
 }
 
 impl<'s> SyncState<'s> {
-    pub(crate) fn new(folder: &Path, record: SyncRecord, backend: Box<dyn StateBackend + 's>) -> Self {
-        Self { cache: folder.join("git"), record, backend }
+    pub(crate) fn new(folder: &Path, record: SyncRecord, storage: Box<dyn SyncStorage + 's>) -> Self {
+        Self { cache: folder.join("git"), record, storage }
     }
 
     /// Where the source is fetched to.
@@ -175,58 +176,38 @@ impl<'s> SyncState<'s> {
         self.cache.clone()
     }
 
-    /// The previous plan; `None` before the first round.
+    /// The previous plan; `None` before the first reconciliation.
     pub fn read_plan(&self) -> Result<Option<Plan>, Error> {
-        let Some(bytes) = self.backend.read_plan()? else { return Ok(None) };
+        let Some(bytes) = self.storage.read_plan()? else { return Ok(None) };
         previous::read_own(&bytes)
             .map(Some)
-            .map_err(|error| Error::Plan { place: self.backend.plan_location(), why: error.to_string() })
+            .map_err(|error| Error::Plan { place: self.storage.plan_location(), why: error.to_string() })
     }
 
     /// The plan of a former revision that clusters may still have.
     pub fn read_former_plan(&self, revision: &str) -> Result<Option<Plan>, Error> {
-        let Some(bytes) = self.backend.read_former_plan(revision)? else { return Ok(None) };
-        let place = format!("{}, revision {revision}", self.backend.plan_location());
+        let Some(bytes) = self.storage.read_former_plan(revision)? else { return Ok(None) };
+        let place = format!("{}, revision {revision}", self.storage.plan_location());
         previous::read_own(&bytes).map(Some).map_err(|error| Error::Plan { place, why: error.to_string() })
     }
 
-    /// Keeps the previous plan as the plan of a former revision.
-    pub fn keep_former_plan(&mut self, revision: &str) -> Result<(), Error> {
-        self.backend.keep_former_plan(revision)
-    }
-
-    /// Removes the plans of all former revisions but some.
-    pub fn forget_former_plans(&mut self, but: &BTreeSet<String>) -> Result<(), Error> {
-        self.backend.forget_former_plans(but)
-    }
-
-    /// Stores an accepted plan: the previous plan of the next round.
+    /// Stores an accepted plan: the previous plan of the next reconciliation.
     pub fn write_plan(&mut self, plan: &Plan) -> Result<(), Error> {
-        self.backend.write_plan(&previous::serialize_plan(plan))
-    }
-
-    /// The last status of members.
-    pub(crate) fn members_status(&self) -> Result<Option<Vec<u8>>, Error> {
-        self.backend.members_status()
-    }
-
-    /// Keeps the last status of members.
-    pub(crate) fn keep_members_status(&mut self, text: &str) -> Result<(), Error> {
-        self.backend.keep_members_status(text)
+        self.storage.write_plan(&previous::serialize_plan(plan))
     }
 
     /// Writes the record, if it has changed.
     pub fn save_record(&mut self) -> Result<(), Error> {
-        self.backend.save_record(&self.record)
+        self.storage.save_record(&self.record)
     }
 
     /// Writes only the status of the record, where it is kept by itself.
     pub(crate) fn save_status(&mut self) -> Result<(), Error> {
-        self.backend.save_status(&self.record)
+        self.storage.save_status(&self.record)
     }
 }
 
-impl StateBackend for FileBackend {
+impl SyncStorage for FolderStorage {
     fn read_plan(&self) -> Result<Option<Vec<u8>>, Error> {
         self.read_file("placements.yaml")
     }
@@ -280,7 +261,7 @@ impl StateBackend for FileBackend {
     }
 }
 
-impl FileBackend {
+impl FolderStorage {
     fn read_file(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
         let path = self.folder.join(name);
         match fs::read(&path) {

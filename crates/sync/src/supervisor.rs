@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use crate::environment::Environment;
 pub use crate::events::LoopEvent;
 use crate::file_watcher::FileWatcher;
-use crate::hub::{self, HubClient, HubStateStore, SyncObjects};
+use crate::hub::{self, HubClient, HubStates, SyncObjects};
 use crate::run::{self, SyncResult};
 use crate::state::{Error as StateError, StateFolder};
 use crate::sync_files::{self, InvalidFiles, ValidSync};
@@ -61,7 +61,7 @@ pub fn watch_files(
 pub fn watch_objects(
     objects: &SyncObjects,
     hub: &HubClient,
-    states: &HubStateStore,
+    states: &HubStates,
     env: &Environment<'_>,
     telemetry: &Telemetry,
     receiver: &Receiver<LoopEvent>,
@@ -90,24 +90,24 @@ pub fn watch_objects(
     });
 }
 
-/// Does one round of each Sync object.
+/// Reconciles each Sync object once.
 pub fn reconcile_objects_once(
     objects: &SyncObjects,
-    states: &HubStateStore,
+    states: &HubStates,
     env: &Environment<'_>,
 ) -> Result<Vec<SyncResult>, StateError> {
     let mut refused = BTreeMap::new();
     let syncs = admit_syncs(objects, states, &mut refused);
-    let mut done = run::reconcile_in_order(&syncs, states, env)?;
+    let mut done = run::reconcile_once(&syncs, states, env)?;
     done.extend(refused.into_iter().map(|(name, invalid)| SyncResult::for_invalid(name, &invalid)));
     Ok(done)
 }
 
 /// Admits the valid Syncs. The status of the others says what is wrong; it is written once. Those that are being deleted and have
-/// nothing to delete are released.
+/// nothing to delete lose their finalizer.
 fn admit_syncs(
     objects: &SyncObjects,
-    states: &HubStateStore,
+    states: &HubStates,
     refused: &mut BTreeMap<String, hub::InvalidSync>,
 ) -> Vec<ValidSync> {
     let mut syncs = Vec::new();
@@ -127,8 +127,8 @@ fn admit_syncs(
     }
     let clashing = hub::remove_clashing(&mut syncs);
     for valid_sync in clashing.deleting {
-        let sync = valid_sync.object.name.full_name();
-        match states.release(&valid_sync.object.name) {
+        let sync = valid_sync.object.full_name();
+        match states.remove_finalizer(&valid_sync.object.metadata) {
             Ok(()) => tracing::info!(sync, "its objects in member clusters belong to the older Sync"),
             Err(error) => tracing::warn!(sync, %error, "the Sync cannot be deleted yet"),
         }

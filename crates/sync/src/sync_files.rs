@@ -193,7 +193,7 @@ impl Reader {
         let mut apply_sets: BTreeMap<String, String> = BTreeMap::new();
         let mut branches: BTreeMap<(String, String, String), String> = BTreeMap::new();
         for (origin, ValidSync { object: sync, address, .. }) in &read {
-            let name = sync.name.full_name();
+            let name = sync.full_name();
             if names.insert(name.clone(), sync.dependency_full_names().collect()).is_some() {
                 self.add_finding(origin, "/metadata/name", &format!("there are two Syncs {name}"), None);
             }
@@ -223,7 +223,7 @@ impl Reader {
                     self.add_finding(origin, "/spec/dependsOn", &format!("there is no Sync {on}"), None);
                 }
             }
-            let name = sync.name.full_name();
+            let name = sync.full_name();
             if is_in_cycle(&names, &name) {
                 let message = format!("{name} depends on itself, directly or through other Syncs");
                 self.add_finding(origin, "/spec/dependsOn", &message, None);
@@ -244,7 +244,7 @@ impl Reader {
             let Some(push) = &sync.spec.push else { continue };
             let url = normalize_artifacts(push);
             for tag in push.tags() {
-                if let Some(other) = tags.insert(format!("{url}:{tag}"), sync.name.full_name()) {
+                if let Some(other) = tags.insert(format!("{url}:{tag}"), sync.full_name()) {
                     let message = format!("{other} moves the tag {tag} of these artifacts, too");
                     self.add_finding(origin, "/spec/push/tags", &message, None);
                 }

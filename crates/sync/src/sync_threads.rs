@@ -14,8 +14,8 @@ use crate::sync_files::ValidSync;
 /// Why a thread wakes up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wake {
-    /// A round is due.
-    Round,
+    /// A reconciliation is due.
+    Reconciliation,
     /// Something has changed in a member cluster.
     Comparison,
     /// The process ends.
@@ -37,7 +37,7 @@ struct RegisteredSync {
 #[derive(Clone)]
 pub(crate) struct WakeSender {
     sender: Sender<Wake>,
-    /// How many wakes that end a round's waiting the thread has not received yet.
+    /// How many wakes that end a reconciliation's waiting the thread has not received yet.
     pending: Arc<AtomicUsize>,
 }
 
@@ -81,7 +81,7 @@ impl WakeReceiver {
         }
     }
 
-    /// Whether something waits for this thread to finish its round.
+    /// Whether something waits for this thread to finish its reconciliation.
     pub(crate) fn to_interrupt(&self) -> Interrupt {
         let pending = self.pending.clone();
         Arc::new(move || pending.load(Ordering::SeqCst) > 0)
@@ -96,13 +96,13 @@ impl SyncThreads {
     /// Replaces the Syncs. Returns those that have no thread yet, with both ends of the channel that wakes it.
     pub(crate) fn set_syncs(&self, syncs: Vec<ValidSync>) -> Vec<(String, (WakeSender, WakeReceiver))> {
         let mut desired: BTreeMap<String, ValidSync> =
-            syncs.into_iter().map(|valid_sync| (valid_sync.object.name.full_name(), valid_sync)).collect();
+            syncs.into_iter().map(|valid_sync| (valid_sync.object.full_name(), valid_sync)).collect();
         self.with_entries(|entries| {
             for (name, entry) in entries.iter_mut() {
                 let new = desired.remove(name);
                 if entry.desired != new {
                     entry.desired = new;
-                    entry.waker.send(Wake::Round);
+                    entry.waker.send(Wake::Reconciliation);
                 }
             }
             desired
@@ -134,12 +134,12 @@ impl SyncThreads {
     pub(crate) fn wake_sync(&self, name: &str) {
         self.with_entries(|entries| {
             if let Some(entry) = entries.get(name) {
-                entry.waker.send(Wake::Round);
+                entry.waker.send(Wake::Reconciliation);
             }
         });
     }
 
-    /// Ends all threads when their rounds are over.
+    /// Ends all threads when their reconciliations are over.
     pub(crate) fn end_threads(&self) {
         self.with_entries(|entries| {
             for entry in entries.values() {
@@ -165,7 +165,7 @@ impl SyncThreads {
                 if desired
                     .is_some_and(|valid_sync| valid_sync.object.dependency_full_names().any(|on| on == name))
                 {
-                    other.waker.send(Wake::Round);
+                    other.waker.send(Wake::Reconciliation);
                 }
             }
         });

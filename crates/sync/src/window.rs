@@ -1,29 +1,24 @@
-//! Maintenance windows in a round: outside of them, clusters are only compared. A revision that waits is rendered and checked
-//! all the same, so that what is wrong with it is known before a window opens.
+//! Maintenance windows in a reconciliation: outside of them, clusters are only compared. A revision that waits is rendered
+//! and checked all the same, so that what is wrong with it is known before a window opens.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use federate_sync_api::stage::{RoundEvent, SyncStage};
+use federate_sync_api::DriftMode;
+use federate_sync_api::stage::{StageEvent, SyncStage};
 use federate_sync_api::status::WindowStatus;
-use federate_sync_api::{DriftMode, WindowState, find_window_state};
 use jiff::Timestamp;
 
 use crate::member_clusters::MemberClusters;
 use crate::member_clusters::tracker::format_count;
-use crate::outcome::SyncOutcome;
-use crate::plan::sessions::{LoopState, RevisionSession, SourceState};
-use crate::reconciliation::{ReconcileError, Reconciliation};
+use crate::outcome::{ReconcileError, SyncOutcome};
+use crate::plan::sessions::{RevisionSession, SourceState, SyncRuntime};
+use crate::reconciliation::Reconciliation;
 use crate::state::SyncState;
 
 impl Reconciliation<'_> {
-    /// The state of the windows of the Sync, if it has any.
-    pub(crate) fn find_window(&self, now: Timestamp) -> Option<WindowState> {
-        find_window_state(&self.spec.windows, now)
-    }
-
-    /// Notes in the status whether a window is open, and when the round is repeated because that changes.
-    pub(crate) fn note_window(&self, state: &mut SyncState<'_>, loop_state: &mut LoopState) {
+    /// Notes in the status whether a window is open, and when the reconciliation is repeated because that changes.
+    pub(crate) fn note_window(&self, state: &mut SyncState<'_>, runtime: &mut SyncRuntime) {
         let window = self.window;
         state.record.status.window = window.map(|window| WindowStatus {
             open: window.is_open,
@@ -36,14 +31,14 @@ impl Reconciliation<'_> {
         let pause = next.map(|next| next.duration_since(Timestamp::now()));
         let pause = pause.map(|pause| Duration::try_from(pause).unwrap_or_default());
         if let Some(at) = pause.and_then(|pause| Instant::now().checked_add(pause)) {
-            loop_state.resume = Some(loop_state.resume.map_or(at, |resume| resume.min(at)));
+            runtime.resume = Some(runtime.resume.map_or(at, |resume| resume.min(at)));
         }
     }
 
     /// Whether drift from the revision that was carried out last may be put back now.
     pub(crate) fn may_correct(&self, state: &SyncState<'_>) -> bool {
         let revision = state.record.status.last_applied_revision.as_deref().unwrap_or_default();
-        self.build_stage_inputs(&state.record, RoundEvent::Waiting, revision).may_change()
+        self.build_stage_inputs(&state.record, StageEvent::Waiting, revision).may_change()
     }
 
     /// Whether drift would be put back if a window were open.
@@ -59,70 +54,55 @@ impl Reconciliation<'_> {
         }
     }
 
-    /// Renders and checks a revision that waits for a window, so that what is wrong with it is known before one opens.
-    pub(crate) fn check_revision(
-        &self,
-        state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
-        SourceState { checkout, name, .. }: &SourceState,
-    ) -> Result<SyncOutcome, ReconcileError> {
-        note_waiting(state, name);
-        let kept = state.read_plan()?;
-        let (limit, destination) = (self.apply_limit(), self.destination());
-        let session = Self::render_session(loop_state, checkout, kept.as_ref(), limit, destination)?;
-        loop_state.put_session(checkout, session);
-        Ok(SyncOutcome::for_progress(format!("{name} {}", self.describe_wait())))
-    }
-
     /// Puts off what would change clusters. `stage` says what waits.
     pub(crate) fn await_window(
         &self,
         stage: SyncStage,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         SourceState { checkout, tip, name, .. }: &SourceState,
     ) -> Result<SyncOutcome, ReconcileError> {
-        note_waiting(state, name);
-        let session = self.accepted_session(state, loop_state, checkout)?;
+        Self::note_waiting(state, name);
+        let session = self.accepted_session(state, runtime, checkout)?;
         let repo = self.find_repo(checkout);
         let revision = RevisionSession { session: &session, repo: repo.as_ref() };
         let ended = match stage {
-            SyncStage::RollingOut => self.await_window_between_steps(state, loop_state, revision, name),
+            SyncStage::RollingOut => self.await_window_between_steps(state, runtime, revision, name),
             SyncStage::RollingOutPolicies => {
                 self.start_policies(state, &session, Some(session.plan()), Some(tip), tip);
                 Ok(SyncOutcome::for_progress(format!("rolling out {name}: it {}", self.describe_wait())))
             }
             _ => {
                 let members = self.member_clusters(&session, repo.clone(), state);
-                self.await_window_to_retry(state, loop_state, &members, name)
+                self.await_window_to_retry(state, runtime, &members, name)
             }
         };
-        loop_state.put_accepted(checkout, session, repo);
+        runtime.put_accepted(checkout, session, repo);
         ended
     }
 
-    /// The outcome of a round outside of all windows while some clusters lack a revision.
+    /// The outcome of a reconciliation outside of all windows while some clusters lack a revision.
     fn await_window_to_retry(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &LoopState,
+        runtime: &SyncRuntime,
         members: &MemberClusters<'_>,
         name: &str,
     ) -> Result<SyncOutcome, ReconcileError> {
         let waits = self.describe_wait();
-        let failing = members.update_status(&loop_state.tracker, &mut state.record.status);
+        let failing = members.update_status(&runtime.tracker, &mut state.record.status);
         failing.map_err(|ReconcileError { reason, message }| {
             ReconcileError::new(reason, format!("{message}; the next attempt {waits}"))
         })?;
-        let pending = state.record.accepted.as_ref().and_then(|accepted| accepted.pending.as_ref());
-        let pending = format_count(pending.map_or(0, BTreeSet::len), "cluster");
-        Ok(SyncOutcome::for_progress(format!("{name} is not in {pending} yet, and {waits}")))
+        let lacking = state.record.accepted.as_ref().and_then(|accepted| accepted.lacking.as_ref());
+        let lacking = format_count(lacking.map_or(0, BTreeSet::len), "cluster");
+        Ok(SyncOutcome::for_progress(format!("{name} is not in {lacking} yet, and {waits}")))
     }
-}
 
-/// Notes in the status which revision waits for a window.
-fn note_waiting(state: &mut SyncState<'_>, name: &str) {
-    if let Some(window) = &mut state.record.status.window {
-        window.waiting = Some(name.to_owned());
+    /// Notes in the status which revision waits for a window.
+    pub(crate) fn note_waiting(state: &mut SyncState<'_>, name: &str) {
+        if let Some(window) = &mut state.record.status.window {
+            window.waiting = Some(name.to_owned());
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! The rounds of one Sync, in a thread of its own: at its interval, when something happens, and sooner after a failure.
-//! Between rounds, the clusters in which something has changed are compared.
+//! The reconciliations of one Sync, in a thread of its own: at its interval, when something happens, and sooner after a
+//! failure. Between reconciliations, the clusters in which something has changed are compared.
 
 use std::sync::mpsc::RecvTimeoutError;
 use std::thread::Scope;
@@ -7,14 +7,10 @@ use std::time::{Duration, Instant};
 
 use federate_kubernetes::finding::join_names;
 use federate_live::Interrupt;
-use federate_repo::EmptyTree;
-use federate_session::{Session, SessionOptions};
 use federate_sync_api::SyncSpec;
 use federate_sync_api::record::SyncRecord;
-use federate_sync_api::stage::{DeletionEvent, RoundStart, SyncStage, finish_deletion};
 use federate_sync_api::status::SyncReason;
 
-use crate::LoopState;
 use crate::environment::Environment;
 use crate::hub::{self, EventType, HubClient};
 use crate::member_clusters::change_queue::ChangedClusters;
@@ -22,24 +18,23 @@ use crate::member_clusters::comparison;
 use crate::member_clusters::tracker;
 use crate::member_clusters::watches::MemberWatches;
 use crate::notifications;
-use crate::reconciliation::{self, SyncOutcome};
+use crate::outcome::SyncOutcome;
+use crate::plan::sessions::SyncRuntime;
+use crate::reconciliation::{LoopContext, reconcile_sync};
 use crate::run;
-use crate::state::{StateStore, SyncState};
+use crate::state::{SyncState, SyncStates};
 use crate::sync_files::ValidSync;
 use crate::sync_threads::{SyncThreads, Wake, WakeReceiver, WakeSender};
 use crate::telemetry::Telemetry;
 
 /// Pauses differ by up to this share, so that many Syncs do not ask a server at the same moment.
 const JITTER_PERCENT: u64 = 10;
-/// Editors write a file in several steps: a round begins when nothing has happened for this long.
+/// Editors write a file in several steps: a reconciliation begins when nothing has happened for this long.
 const DEBOUNCE: Duration = Duration::from_millis(100);
-/// A round begins after this long even if files go on changing.
+/// A reconciliation begins after this long even if files go on changing.
 const MAX_DEBOUNCE: Duration = Duration::from_secs(2);
 /// A comparison begins this long after the first change in a cluster: one command often changes several objects.
 const COMPARISON_DELAY: Duration = Duration::from_millis(200);
-
-/// How soon a Sync is looked at again whose objects are still being deleted.
-const DELETION_POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// How soon clusters are compared again if the state could not be read.
 const STATE_RETRY_PAUSE: Duration = Duration::from_secs(5);
@@ -53,7 +48,7 @@ pub(crate) struct SyncWorkers<'scope, 'env> {
 /// What all threads share.
 #[derive(Clone, Copy)]
 pub(crate) struct WorkerContext<'l> {
-    pub(crate) states: &'l dyn StateStore,
+    pub(crate) states: &'l dyn SyncStates,
     pub(crate) env: &'l Environment<'l>,
     pub(crate) telemetry: &'l Telemetry,
     pub(crate) threads: &'l SyncThreads,
@@ -64,65 +59,66 @@ pub(crate) struct WorkerContext<'l> {
 impl SyncWorkers<'_, '_> {
     /// Makes these the Syncs that are run. `invalid` names those that exist and cannot be run.
     pub(crate) fn set_syncs(&self, syncs: Vec<ValidSync>, invalid: impl Iterator<Item = String>) {
-        let names = syncs.iter().map(|valid_sync| valid_sync.object.name.full_name());
+        let names = syncs.iter().map(|valid_sync| valid_sync.object.full_name());
         self.shared.telemetry.metrics.expect_syncs(names, invalid);
         for (name, (waker, wakes)) in self.shared.threads.set_syncs(syncs) {
-            let worker = SyncWorker { name, shared: self.shared };
-            self.scope.spawn(move || worker.run_loop(waker, &wakes));
+            let mut worker = SyncWorker::new(name, self.shared, waker, &wakes);
+            self.scope.spawn(move || worker.run_loop(&wakes));
         }
     }
 }
 
-/// The rounds of one Sync.
+/// The thread of one Sync, with what it remembers of it.
 struct SyncWorker<'l> {
     name: String,
     shared: WorkerContext<'l>,
-}
-
-/// How a round ended, `None` if the Sync is suspended; and what is recorded then, if that is known.
-type ReconcileEnd = (Option<SyncOutcome>, Option<SyncRecord>);
-
-/// What a thread remembers of its Sync.
-struct WorkerState {
-    loop_state: LoopState,
-    /// Whether something waits for the round to end.
+    runtime: SyncRuntime,
+    /// Whether something waits for the reconciliation to end.
     interrupt: Interrupt,
     watches: MemberWatches,
-    /// The outcome that was reported last, if any was; a round that is suspended has none.
+    /// The outcome that was reported last, if any was; a reconciliation that is suspended has none.
     #[expect(clippy::option_option, reason = "nothing was reported, or that there is no outcome")]
     reported: Option<Option<SyncOutcome>>,
-    /// The last request for a round.
+    /// The last request for a reconciliation.
     requested: Option<String>,
-    /// How many rounds in a row have failed.
+    /// How many reconciliations in a row have failed.
     failures: u32,
 }
 
-impl SyncWorker<'_> {
-    /// Does its rounds until the Sync is gone or the process ends.
-    fn run_loop(&self, waker: WakeSender, wakes: &WakeReceiver) {
-        let mut worker_state = WorkerState {
-            loop_state: LoopState::new(self.shared.env),
+/// How a reconciliation ended, `None` if the Sync is suspended; and what is recorded then, if that is known.
+type ReconcileEnd = (Option<SyncOutcome>, Option<SyncRecord>);
+
+impl<'l> SyncWorker<'l> {
+    fn new(name: String, shared: WorkerContext<'l>, waker: WakeSender, wakes: &WakeReceiver) -> Self {
+        Self {
+            name,
+            shared,
+            runtime: SyncRuntime::new(shared.env),
             interrupt: wakes.to_interrupt(),
             watches: MemberWatches::new(waker),
             reported: None,
             requested: None,
             failures: 0,
-        };
+        }
+    }
+
+    /// Reconciles the Sync until it is gone or the process ends.
+    fn run_loop(&mut self, wakes: &WakeReceiver) {
         while let Some(valid_sync) = self.shared.threads.find_desired(&self.name) {
-            let mut until = self.reconcile_and_report(&valid_sync, &mut worker_state);
-            self.update_watches(&valid_sync, &mut worker_state);
+            let mut until = self.reconcile_and_report(&valid_sync);
+            self.update_watches(&valid_sync);
             loop {
-                let changed = worker_state.watches.with_changes(|changed| changed.next_due());
+                let changed = self.watches.with_changes(|changed| changed.next_due());
                 let next = until.into_iter().chain(changed).min();
                 match wait_for_wake(wakes, next) {
                     Some(Wake::End) => return,
-                    Some(Wake::Round) => break,
+                    Some(Wake::Reconciliation) => break,
                     Some(Wake::Comparison) => {}
                     None if until.is_some_and(|until| until <= Instant::now()) => break,
                     None => {
-                        self.compare_changed(&valid_sync, &mut worker_state);
-                        // A cluster that has failed is retried by the next round.
-                        until = until.into_iter().chain(worker_state.loop_state.tracker.next_due()).min();
+                        self.compare_changed(&valid_sync);
+                        // A cluster that has failed is retried by the next reconciliation.
+                        until = until.into_iter().chain(self.runtime.tracker.next_due()).min();
                     }
                 }
             }
@@ -131,28 +127,20 @@ impl SyncWorker<'_> {
         tracing::info!(sync = self.name, "the Sync is gone");
     }
 
-    /// Does a round and reports it. Returns when the next one is due.
-    fn reconcile_and_report(
-        &self,
-        valid_sync: &ValidSync,
-        worker_state: &mut WorkerState,
-    ) -> Option<Instant> {
+    /// Reconciles the Sync and reports the outcome. Returns when the next one is due.
+    fn reconcile_and_report(&mut self, valid_sync: &ValidSync) -> Option<Instant> {
         let WorkerContext { threads, telemetry: Telemetry { metrics, page }, .. } = self.shared;
-        // A request for a round is about all clusters.
+        // A request for a reconciliation is about all clusters.
         let asked = valid_sync.object.server_metadata.requested_at.clone();
-        if asked != worker_state.requested {
-            worker_state.requested = asked;
-            worker_state.loop_state.forget_comparisons();
+        if asked != self.requested {
+            self.requested = asked;
+            self.runtime.forget_comparisons();
         }
         let begun = Instant::now();
-        let (outcome, record) = self.reconcile_unless_suspended(
-            valid_sync,
-            &mut worker_state.loop_state,
-            &worker_state.interrupt,
-        );
+        let (outcome, record) = self.reconcile_unless_suspended(valid_sync);
         let status = record.as_ref().map(|record| &record.status);
         let revision = status.and_then(|status| status.last_attempted_revision.clone());
-        if worker_state.reported.as_ref() != Some(&outcome) {
+        if self.reported.as_ref() != Some(&outcome) {
             run::log_outcome(&self.name, outcome.as_ref());
             if let (Some(hub), Some(outcome)) = (self.shared.hub, &outcome) {
                 hub.report_outcome(valid_sync, outcome, revision.as_deref());
@@ -161,63 +149,58 @@ impl SyncWorker<'_> {
                 notifications::send_notifications(valid_sync, services, reason, text, revision.as_deref());
             }
         }
-        let before = worker_state.reported.take().flatten().and_then(|outcome| outcome.drift);
+        let before = self.reported.take().flatten().and_then(|outcome| outcome.drift);
         let now = outcome.as_ref().and_then(|outcome| outcome.drift.as_ref());
         if before.as_ref() != now {
-            self.report_drift(
-                valid_sync,
-                now.map(String::as_str),
-                worker_state.loop_state.tracker.drift_time(),
-            );
+            self.report_drift(valid_sync, now.map(String::as_str), self.runtime.tracker.drift_time());
         }
-        self.report_contentions(valid_sync, worker_state);
-        metrics.observe_round(&self.name, outcome.as_ref(), status, begun.elapsed());
-        page.update_sync(valid_sync, record.as_ref(), &worker_state.loop_state.tracker);
+        self.report_contentions(valid_sync);
+        metrics.observe_reconciliation(&self.name, outcome.as_ref(), status, begun.elapsed());
+        page.update_sync(valid_sync, record.as_ref(), &self.runtime.tracker);
         metrics.add_counts(&self.shared.env.counters);
         if outcome.is_some() {
-            metrics.set_queue_depth(&self.name, worker_state.loop_state.tracker.failure_causes().count());
+            metrics.set_queue_depth(&self.name, self.runtime.tracker.failure_causes().count());
         }
         threads.set_ready(&self.name, outcome.as_ref().is_some_and(SyncOutcome::is_ready));
-        worker_state.failures =
-            if outcome.as_ref().is_some_and(|o| !o.is_ready()) { worker_state.failures + 1 } else { 0 };
+        self.failures = if outcome.as_ref().is_some_and(|o| !o.is_ready()) { self.failures + 1 } else { 0 };
         let spec = &valid_sync.object.spec;
-        let pause = compute_pause(spec, outcome.as_ref(), worker_state.failures);
+        let pause = compute_pause(spec, outcome.as_ref(), self.failures);
         let pause = pause.map(|pause| Instant::now() + add_jitter(pause));
-        let (missed, due) = worker_state.loop_state.tracker.due_after(begun);
+        let (missed, due) = self.runtime.tracker.due_after(begun);
         let until = match due.filter(|_| outcome.is_some()) {
-            // A round that has not come to a cluster that was due would be followed by another one at once.
+            // A reconciliation that has not come to a cluster that was due would be followed by another one at once.
             Some(due) => Some(due.min(Instant::now() + spec.interval.0))
                 .into_iter()
                 .chain(pause.filter(|_| missed))
                 .min(),
             None => pause,
         };
-        worker_state.reported = Some(outcome);
-        let resume = worker_state.loop_state.resume.take();
+        self.reported = Some(outcome);
+        let resume = self.runtime.resume.take();
         until.into_iter().chain(resume).min()
     }
 
     /// Watches the clusters, if the Sync asks for drift and they are at what is in memory.
-    fn update_watches(&self, valid_sync: &ValidSync, worker_state: &mut WorkerState) {
+    fn update_watches(&mut self, valid_sync: &ValidSync) {
         let spec = &valid_sync.object.spec;
         let wanted = !is_paused(valid_sync) && spec.apply.is_some() && spec.looks_for_drift();
-        if let Some(current) = worker_state.loop_state.current_session().filter(|_| wanted) {
+        if let Some(current) = self.runtime.current_session().filter(|_| wanted) {
             let env = self.shared.env;
-            if worker_state.watches.ensure_watching(valid_sync, current.revision.session, env) {
+            if self.watches.ensure_watching(valid_sync, current.revision.session, env) {
                 current.clusters.forget_clean();
             } else if current.clusters.take_relist_due() {
-                worker_state.watches.relist_objects();
+                self.watches.relist_objects();
             }
         } else {
-            worker_state.watches.end_watches();
-            worker_state.watches.with_changes(ChangedClusters::clear_waiting);
-            worker_state.loop_state.tracker.forget_clean();
+            self.watches.end_watches();
+            self.watches.with_changes(ChangedClusters::clear_waiting);
+            self.runtime.tracker.forget_clean();
         }
     }
 
     /// Compares the clusters in which something has changed.
-    fn compare_changed(&self, valid_sync: &ValidSync, worker_state: &mut WorkerState) {
-        let clusters = worker_state.watches.with_changes(|changed| changed.take_due(Instant::now()));
+    fn compare_changed(&mut self, valid_sync: &ValidSync) {
+        let clusters = self.watches.with_changes(|changed| changed.take_due(Instant::now()));
         if is_paused(valid_sync) {
             // A watch that was ending has reported it.
             return;
@@ -227,7 +210,7 @@ impl SyncWorker<'_> {
             Err(error) => {
                 tracing::warn!(sync = self.name, %error, "clusters are not compared");
                 let soon = Instant::now() + STATE_RETRY_PAUSE;
-                worker_state.watches.with_changes(|changed| {
+                self.watches.with_changes(|changed| {
                     for cluster in clusters.keys() {
                         changed.schedule_at(cluster, soon);
                     }
@@ -235,11 +218,10 @@ impl SyncWorker<'_> {
                 return;
             }
         };
-        let loop_state = &mut worker_state.loop_state;
-        let compared =
-            comparison::compare_due_clusters(valid_sync, &mut state, loop_state, self.shared.env, clusters);
+        let (runtime, env) = (&mut self.runtime, self.shared.env);
+        let compared = comparison::compare_due_clusters(valid_sync, &mut state, runtime, env, clusters);
         let Some((compared, drift)) = compared else { return };
-        worker_state.watches.with_changes(|changed| {
+        self.watches.with_changes(|changed| {
             for (cluster, found) in &compared {
                 changed.note_comparison(cluster, *found, Instant::now());
             }
@@ -250,20 +232,17 @@ impl SyncWorker<'_> {
         }
         metrics.set_states(&self.name, &state.record.status);
         metrics.add_counts(&self.shared.env.counters);
-        page.update_sync(valid_sync, Some(&state.record), &worker_state.loop_state.tracker);
-        if let Some(Some(outcome)) = &mut worker_state.reported {
-            let before = std::mem::replace(&mut outcome.drift, drift);
-            if outcome.drift != before
-                && let Some(drift) = &outcome.drift
-            {
-                tracing::warn!(sync = self.name, "{drift}");
-            }
-            let changed = worker_state.loop_state.tracker.drift_time();
-            if outcome.drift != before {
-                self.report_drift(valid_sync, outcome.drift.as_deref(), changed);
+        page.update_sync(valid_sync, Some(&state.record), &self.runtime.tracker);
+        if let Some(Some(outcome)) = &mut self.reported {
+            let before = std::mem::replace(&mut outcome.drift, drift.clone());
+            if drift != before {
+                if let Some(drift) = &drift {
+                    tracing::warn!(sync = self.name, "{drift}");
+                }
+                self.report_drift(valid_sync, drift.as_deref(), self.runtime.tracker.drift_time());
             }
         }
-        self.report_contentions(valid_sync, worker_state);
+        self.report_contentions(valid_sync);
     }
 
     /// Writes an Event about what drifts now.
@@ -278,13 +257,11 @@ impl SyncWorker<'_> {
     }
 
     /// Reports contentions, and has their clusters compared again when they are put back the next time.
-    fn report_contentions(&self, valid_sync: &ValidSync, worker_state: &mut WorkerState) {
-        for contention in worker_state.loop_state.tracker.contentions.take_reports() {
+    fn report_contentions(&mut self, valid_sync: &ValidSync) {
+        for contention in self.runtime.tracker.contentions.take_reports() {
             tracing::warn!(sync = self.name, "{}", contention.message);
             self.shared.telemetry.metrics.count_contention(&self.name, &contention.cluster);
-            worker_state
-                .watches
-                .with_changes(|changed| changed.schedule_at(&contention.cluster, contention.until));
+            self.watches.with_changes(|changed| changed.schedule_at(&contention.cluster, contention.until));
             if let Some(hub) = self.shared.hub {
                 hub.report_event(valid_sync, EventType::Warning, "Fight", &contention.message, None);
             }
@@ -307,28 +284,21 @@ impl SyncWorker<'_> {
         Ok(None)
     }
 
-    fn reconcile_unless_suspended(
-        &self,
-        valid_sync: &ValidSync,
-        loop_state: &mut LoopState,
-        interrupt: &Interrupt,
-    ) -> ReconcileEnd {
+    fn reconcile_unless_suspended(&mut self, valid_sync: &ValidSync) -> ReconcileEnd {
         let deleting = valid_sync.object.is_deleting();
         let rolled_back = if deleting { None } else { valid_sync.rolled_back() };
         if valid_sync.object.spec.suspend && !deleting && rolled_back.is_none() {
             return (None, None);
         }
-        match self.reconcile_or_delete(rolled_back.as_ref().unwrap_or(valid_sync), loop_state, interrupt) {
+        match self.reconcile_or_delete(rolled_back.as_ref().unwrap_or(valid_sync)) {
             Ok((outcome, record)) => (outcome, Some(record)),
             Err(error) => (Some(SyncOutcome::from_state_error(&error)), None),
         }
     }
 
     fn reconcile_or_delete(
-        &self,
+        &mut self,
         valid_sync: &ValidSync,
-        loop_state: &mut LoopState,
-        interrupt: &Interrupt,
     ) -> Result<(Option<SyncOutcome>, SyncRecord), crate::state::Error> {
         let deleting = valid_sync.object.is_deleting();
         let WorkerContext { env, hub, .. } = self.shared;
@@ -337,82 +307,13 @@ impl SyncWorker<'_> {
         }
         let mut state = self.shared.states.open_state(valid_sync)?;
         let unready = if deleting { None } else { self.find_unready(valid_sync)? };
-        let outcome = match reconciliation::choose_start(valid_sync, &state.record, unready.as_deref()) {
-            RoundStart::EndRound => None,
-            RoundStart::AwaitDependency(on) => {
-                Some(reconciliation::await_dependency(valid_sync, &mut state, loop_state, env, on))
-            }
-            RoundStart::Poll => {
-                Some(reconciliation::reconcile_sync(valid_sync, &mut state, loop_state, env, Some(interrupt)))
-            }
-            RoundStart::DeleteObjects => Some(self.delete_objects(valid_sync, &mut state, loop_state)?),
-            RoundStart::Release => Some(self.release_sync(valid_sync)?),
-        };
+        let from_loop = Some(LoopContext { interrupt: &self.interrupt, hub });
+        let outcome =
+            reconcile_sync(valid_sync, &mut state, &mut self.runtime, env, unready.as_deref(), from_loop)?;
         if !deleting {
             self.report_left(valid_sync, &mut state)?;
         }
         Ok((outcome, state.record))
-    }
-
-    /// Lets a Sync go that is being deleted and leaves its objects.
-    fn release_sync(&self, valid_sync: &ValidSync) -> Result<SyncOutcome, crate::state::Error> {
-        let why = if valid_sync.object.deletes_objects() { "the Sync is suspended: " } else { "" };
-        if let Some(hub) = self.shared.hub {
-            hub::remove_finalizer(hub, &valid_sync.object.name)?;
-        }
-        Ok(SyncOutcome::for_success(&format!("{why}the objects in member clusters stay where they are")))
-    }
-
-    /// Deletes the objects of a Sync that is being deleted, and lets it go when they are gone.
-    fn delete_objects(
-        &self,
-        valid_sync: &ValidSync,
-        state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
-    ) -> Result<SyncOutcome, crate::state::Error> {
-        let mut outcome = reconciliation::delete_managed(valid_sync, state, self.shared.env);
-        let Some(hub) = self.shared.hub else { return Ok(outcome) };
-        let event = match outcome.reason {
-            SyncReason::ReconciliationSucceeded => DeletionEvent::Deleted,
-            SyncReason::Progressing => DeletionEvent::Terminating,
-            _ if self.lost_credentials(hub, valid_sync)? => DeletionEvent::CredentialsLost,
-            _ => DeletionEvent::NotDeleted,
-        };
-        match event {
-            DeletionEvent::Terminating => loop_state.resume = Some(Instant::now() + DELETION_POLL_INTERVAL),
-            // They went with the namespace, and do not come back.
-            DeletionEvent::CredentialsLost => outcome = self.leave_objects(hub, valid_sync, state),
-            DeletionEvent::Deleted | DeletionEvent::NotDeleted => {}
-        }
-        if finish_deletion(event) == SyncStage::Released {
-            hub::remove_finalizer(hub, &valid_sync.object.name)?;
-        }
-        Ok(outcome)
-    }
-
-    /// Reports the clusters that can never be reached again, and keep the objects of the Sync.
-    fn leave_objects(
-        &self,
-        hub: &HubClient,
-        valid_sync: &ValidSync,
-        state: &mut SyncState<'_>,
-    ) -> SyncOutcome {
-        let scope = state.record.status.managed_scope.take().unwrap_or_default();
-        let clusters: Vec<&str> = scope.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
-        let message = format!(
-            "the namespace was deleted with the credentials of the Sync: its objects stay in {}",
-            join_names(&clusters, 20)
-        );
-        tracing::error!(sync = self.name, "{message}");
-        hub.report_event(valid_sync, EventType::Warning, "ObjectsLeftBehind", &message, None);
-        SyncOutcome::for_success(&message)
-    }
-
-    /// Whether clusters can never be reached again, because the namespace with the credentials is being deleted.
-    fn lost_credentials(&self, hub: &HubClient, valid_sync: &ValidSync) -> Result<bool, hub::Error> {
-        let nothing = Session::open(&EmptyTree, SessionOptions::new(self.shared.env.dialects));
-        let reaches = self.shared.env.services.member_access(valid_sync, &nothing).is_ok();
-        Ok(!reaches && hub.is_terminating(&valid_sync.object.name.namespace)?)
     }
 
     /// Reports the clusters that the Sync has left, and notes that: a process that is killed before reports them again.
@@ -453,7 +354,7 @@ fn wait_for_wake(wakes: &WakeReceiver, until: Option<Instant>) -> Option<Wake> {
     match woken {
         Err(RecvTimeoutError::Timeout) => None,
         Err(RecvTimeoutError::Disconnected) | Ok(Wake::End) => Some(Wake::End),
-        Ok(first @ (Wake::Round | Wake::Comparison)) => {
+        Ok(first @ (Wake::Reconciliation | Wake::Comparison)) => {
             let why = gather_wakes(wakes, first);
             // In a busy fleet, changes go on and on: they do not put off what is due.
             let is_due = why == Wake::Comparison && until.is_some_and(|until| until <= Instant::now());
@@ -466,28 +367,32 @@ fn wait_for_wake(wakes: &WakeReceiver, until: Option<Instant>) -> Option<Wake> {
 fn gather_wakes(wakes: &WakeReceiver, mut why: Wake) -> Wake {
     let first = Instant::now();
     loop {
-        let (quiet, max_wait) =
-            if why == Wake::Round { (DEBOUNCE, MAX_DEBOUNCE) } else { (COMPARISON_DELAY, COMPARISON_DELAY) };
+        let (quiet, max_wait) = if why == Wake::Reconciliation {
+            (DEBOUNCE, MAX_DEBOUNCE)
+        } else {
+            (COMPARISON_DELAY, COMPARISON_DELAY)
+        };
         let left = max_wait.saturating_sub(first.elapsed());
         if left.is_zero() {
             return why;
         }
         match wakes.receive_within(quiet.min(left)) {
             Ok(Wake::Comparison) => {}
-            Ok(Wake::Round) => why = Wake::Round,
+            Ok(Wake::Reconciliation) => why = Wake::Reconciliation,
             Err(RecvTimeoutError::Timeout) => return why,
             Ok(Wake::End) | Err(RecvTimeoutError::Disconnected) => return Wake::End,
         }
     }
 }
 
-/// Whether clusters stay as they are between rounds: a Sync that is being deleted must not put back what it has deleted.
+/// Whether clusters stay as they are between reconciliations: a Sync that is being deleted must not put back what it has
+/// deleted.
 fn is_paused(valid_sync: &ValidSync) -> bool {
     valid_sync.object.spec.suspend || valid_sync.object.is_deleting()
 }
 
-/// How long until the next round; `None` if only a change of the Sync begins it. A round that failed is retried soon,
-/// and then less and less often, up to the interval. A stalled Sync waits for a new revision.
+/// How long until the next reconciliation; `None` if only a change of the Sync begins it. A reconciliation that failed is
+/// retried soon, and then less and less often, up to the interval. A stalled Sync waits for a new revision.
 fn compute_pause(spec: &SyncSpec, outcome: Option<&SyncOutcome>, failures: u32) -> Option<Duration> {
     let outcome = outcome?;
     if outcome.is_ready() || outcome.reason.is_stalled() || outcome.reason == SyncReason::Progressing {
@@ -530,8 +435,12 @@ mod tests {
         waker.send(Wake::Comparison);
         assert_eq!(wait_for_wake(&wakes, Some(now)), None, "it is time");
         waker.send(Wake::Comparison);
-        waker.send(Wake::Round);
-        assert_eq!(wait_for_wake(&wakes, Some(now)), Some(Wake::Round), "a round that is asked for begins");
+        waker.send(Wake::Reconciliation);
+        assert_eq!(
+            wait_for_wake(&wakes, Some(now)),
+            Some(Wake::Reconciliation),
+            "one that is asked for begins"
+        );
     }
 
     #[test]

@@ -30,7 +30,7 @@ use federate_report::findings;
 use federate_session::Session;
 use federate_sync::counters::MetricCounters;
 use federate_sync::environment::{
-    CredentialsError, Environment, MemberAccess, ROUND_ALLOWANCE, SyncServices,
+    CredentialsError, Environment, MemberAccess, RECONCILIATION_ALLOWANCE, SyncServices,
 };
 use federate_sync::http_server::{hook_path, start_listeners};
 use federate_sync::registry_access::RegistryAccess;
@@ -150,7 +150,7 @@ impl SyncCommand {
             dialects: DIALECTS,
             builder: Some(shared_builder()),
             decryptor: self.decryption.open_decryptor()?,
-            allowance: self.work_limit.map_or(ROUND_ALLOWANCE, StepAllowance::Chosen),
+            allowance: self.work_limit.map_or(RECONCILIATION_ALLOWANCE, StepAllowance::Chosen),
             services: &FileSyncServices(&self.access),
             allowed_signers: self.allowed_signers.clone(),
             digest_key: digest_key()?,
@@ -167,7 +167,7 @@ impl SyncCommand {
     ) -> Result<Exit, CommandError> {
         let addresses = self.listen.listen_addresses()?;
         if let Some((_, token)) = &addresses.webhooks {
-            for sync in syncs.iter().map(|valid_sync| &valid_sync.object.name) {
+            for sync in syncs.iter().map(|valid_sync| &valid_sync.object.metadata) {
                 print_notice(&format!("{}: webhooks at {}\n", sync.full_name(), hook_path(token, sync)));
             }
         }
@@ -184,7 +184,7 @@ impl SyncCommand {
         state: &StateFolder,
         env: &Environment<'_>,
     ) -> Result<Exit, CommandError> {
-        self.print_results(&run::run_once(syncs, state, env).map_err(to_command_error)?)
+        self.print_results(&run::reconcile_once(syncs, state, env).map_err(to_command_error)?)
     }
 
     /// Prints the result of each Sync.
@@ -215,7 +215,7 @@ impl SyncCommand {
     }
 }
 
-/// The context of rounds of Syncs from files: clusters through the kubeconfig, the user's git configuration, and docker's
+/// The context of reconciliations of Syncs from files: clusters through the kubeconfig, the user's git configuration, and docker's
 /// credentials.
 struct FileSyncServices<'s>(&'s AccessArgs);
 

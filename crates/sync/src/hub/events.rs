@@ -1,4 +1,4 @@
-//! Events on Sync objects: how rounds end, drift, and contentions, for `kubectl describe` and `kubectl events`.
+//! Events on Sync objects: how reconciliations end, drift, and contentions, for `kubectl describe` and `kubectl events`.
 
 use federate_kubernetes::object::field_text;
 use federate_live::path::ApiPath;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::client::JSON;
 use super::{Error, HubClient, InvalidSync};
-use crate::reconciliation::SyncOutcome;
+use crate::outcome::SyncOutcome;
 use crate::sync_files::ValidSync;
 
 /// Characters that an Event's message may have.
@@ -110,7 +110,7 @@ impl HubClient {
         Ok(())
     }
 
-    /// Writes an Event about how a round ended.
+    /// Writes an Event about how a reconciliation ended.
     pub(crate) fn report_outcome(
         &self,
         valid_sync: &ValidSync,
@@ -132,7 +132,7 @@ impl HubClient {
         revision: Option<&str>,
     ) {
         let uid = valid_sync.object.server_metadata.uid.as_str();
-        let about = EventSubject { sync: &valid_sync.object.name, uid, revision };
+        let about = EventSubject { sync: &valid_sync.object.metadata, uid, revision };
         self.write_event(&about, kind, reason, message);
     }
 

@@ -103,13 +103,13 @@ pub(crate) struct ClashingSyncs {
 pub(crate) fn remove_clashing(syncs: &mut Vec<ValidSync>) -> ClashingSyncs {
     syncs.sort_by_key(|valid_sync| {
         let created = valid_sync.object.server_metadata.created.clone();
-        (created, valid_sync.object.name.clone())
+        (created, valid_sync.object.metadata.clone())
     });
     let mut taken: BTreeMap<String, String> = BTreeMap::new();
     let mut found = ClashingSyncs::default();
     for valid_sync in std::mem::take(syncs) {
         let sync = &valid_sync.object;
-        let name = sync.name.full_name();
+        let name = sync.full_name();
         let apply_set = sync.spec.apply.as_ref().map(|_| sync.apply_set());
         let apply_set = apply_set.map(|(namespace, name)| format!("the ApplySet {namespace}/{name}"));
         let commit = sync.spec.commit.as_ref().filter(|_| !sync.is_deleting());
@@ -132,7 +132,7 @@ pub(crate) fn remove_clashing(syncs: &mut Vec<ValidSync>) -> ClashingSyncs {
                 let message =
                     format!("{other} has {want}, too: {name} would undo what it does; name another");
                 let generation = sync.server_metadata.generation;
-                let metadata = sync.name.clone();
+                let metadata = sync.metadata.clone();
                 let uid = sync.server_metadata.uid.clone();
                 found.invalid.push(InvalidSync { metadata, generation, uid, message, deleting: None });
             }

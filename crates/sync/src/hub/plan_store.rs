@@ -121,10 +121,10 @@ impl From<Error> for PlanStoreError {
 
 impl<'h> PlanStore<'h> {
     pub(super) fn open(hub: &'h HubClient, sync: &Sync) -> Result<Self, Error> {
-        let namespace = sync.name.namespace.clone();
-        let name = format!("federate.{}", sync.name.name);
+        let namespace = sync.metadata.namespace.clone();
+        let name = format!("federate.{}", sync.metadata.name);
         let uid = sync.server_metadata.uid.clone();
-        let owner = json!({"apiVersion": "federate.dev/v1alpha1", "kind": "Sync", "name": sync.name.name, "uid": uid});
+        let owner = json!({"apiVersion": "federate.dev/v1alpha1", "kind": "Sync", "name": sync.metadata.name, "uid": uid});
         let mut store = Self { hub, namespace, name, owner, uid, index: Value::Null, own: true };
         store.index = hub.find_object(&store.object_path(&store.name))?.unwrap_or_default();
         let label = &store.index["metadata"]["labels"][SYNC_LABEL];

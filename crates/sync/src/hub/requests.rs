@@ -1,4 +1,4 @@
-//! What people ask of a Sync object: how it is, a round, a pause, a former revision, and answers to its rollout.
+//! What people ask of a Sync object: how it is, a reconciliation, a pause, a former revision, and answers to its rollout.
 
 use federate_live::path::ApiPath;
 use federate_sync_api::NamespacedName;
@@ -17,9 +17,9 @@ const MERGE_PATCH: &str = "application/merge-patch+json";
 /// What is asked of a Sync.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SyncOperation {
-    /// A round, with the time of the request.
+    /// A reconciliation, with the time of the request.
     Reconcile(String),
-    /// A round that does not wait for a maintenance window, with the time of the request.
+    /// A reconciliation that does not wait for a maintenance window, with the time of the request.
     ReconcileIgnoringWindows(String),
     /// That a suspended Sync carries out one commit, with the time of the request.
     Rollback {
@@ -28,9 +28,9 @@ pub enum SyncOperation {
         /// The time.
         time: String,
     },
-    /// No rounds from now on.
+    /// No reconciliations from now on.
     Suspend,
-    /// Rounds again.
+    /// Reconciliations again.
     Resume,
     /// That the rollout goes on.
     Approve,

@@ -35,7 +35,7 @@ impl HubClient {
         name: &str,
         tenancy: &Tenancy,
     ) -> Result<SecretData, CredentialsError> {
-        let namespace = &valid_sync.object.name.namespace;
+        let namespace = &valid_sync.object.metadata.namespace;
         let user = tenancy.user_for(&valid_sync.object);
         let path = ApiPath::from_version("v1").in_namespace(namespace).join("secrets").join(name);
         let found = self
@@ -81,7 +81,7 @@ impl HubClient {
             ));
         };
         let keys = self.read_secret(valid_sync, &secret.name, tenancy)?;
-        let name = format!("{}/{}", valid_sync.object.name.namespace, secret.name);
+        let name = format!("{}/{}", valid_sync.object.metadata.namespace, secret.name);
         Ok(RegistryAccess::from_secret(&name, &keys, address, proxy)?)
     }
 
@@ -113,7 +113,7 @@ impl HubClient {
         name: &str,
         tenancy: &Tenancy,
     ) -> Result<SecretData, CredentialsError> {
-        let sync = valid_sync.object.name.full_name();
+        let sync = valid_sync.object.full_name();
         let read = self.read_secret(valid_sync, name, tenancy);
         let mut known = self.kubeconfigs.lock().unwrap_or_else(PoisonError::into_inner);
         match (read, known.get(&sync)) {
@@ -152,12 +152,11 @@ impl HubClient {
             let named = secret.key.as_deref();
             let text = named.into_iter().chain(KUBECONFIG_KEYS).find_map(|key| keys.get(key));
             let text = text.ok_or_else(|| {
-                format!("the Secret {}/{} has no key `value`", sync.name.namespace, secret.name)
+                format!("the Secret {}/{} has no key `value`", sync.metadata.namespace, secret.name)
             })?;
-            base.given =
-                Some(Kubeconfig::self_contained(text).map_err(|error| {
-                    format!("the Secret {}/{}: {error}", sync.name.namespace, secret.name)
-                })?);
+            base.given = Some(Kubeconfig::self_contained(text).map_err(|error| {
+                format!("the Secret {}/{}: {error}", sync.metadata.namespace, secret.name)
+            })?);
         }
         if sync.spec.hub.is_some() {
             let context = if let Some(context) = context {

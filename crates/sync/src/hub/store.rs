@@ -14,20 +14,21 @@ use serde_json::{Value, json};
 
 use super::client::{JSON_PATCH, sync_path};
 use super::plan_store::{PlanStore, PlanStoreError};
-use super::{Error, HubClient, InvalidSync, Tenancy, read_sync, remove_finalizer};
-use crate::state::{Error as StateError, StateBackend, StateStore, SyncState};
+use super::{Error, HubClient, InvalidSync, Tenancy, read_sync};
+use crate::state::{Error as StateError, SyncState, SyncStates, SyncStorage};
 use crate::sync_files::ValidSync;
 
 /// What the keys of the status of members start with. No revision has such a name.
 const MEMBERS_PREFIX: &str = "members.";
 
 /// The states of Syncs on an API server; caches are in a folder.
-pub struct HubStateStore {
+pub struct HubStates {
     hub: Arc<HubClient>,
     caches: PathBuf,
 }
 
-struct HubBackend<'h> {
+/// The storage of a Sync on the API server.
+struct HubStorage<'h> {
     plans: PlanStore<'h>,
     path: ApiPath,
     written: Option<SyncStatus>,
@@ -39,14 +40,14 @@ impl From<Error> for StateError {
     }
 }
 
-impl HubStateStore {
+impl HubStates {
     /// Keeps states on this API server, and caches in a folder.
     pub fn new(hub: Arc<HubClient>, caches: PathBuf) -> Self {
         Self { hub, caches }
     }
 
     /// Restores the Sync as it was carried out last, for an invalid object that is being deleted. One that was never carried out, or
-    /// whose objects are to stay, is released. `None` if there is nothing to delete.
+    /// whose objects are to stay, loses its finalizer. `None` if there is nothing to delete.
     ///
     /// The record is in a ConfigMap of the Sync's namespace, which more people may write than Syncs: its spec may ask for what
     /// the operator permits, and nothing else.
@@ -64,7 +65,7 @@ impl HubStateStore {
         let sync = Sync {
             api_version: SyncApiVersion::V1Alpha1,
             kind: SyncKind::Sync,
-            name: invalid.metadata.clone(),
+            metadata: invalid.metadata.clone(),
             // Only the names count until the record is read.
             spec: serde_json::from_value(json!({"source": {"url": ""}, "interval": "1m"}))
                 .map_err(damaged_record)?,
@@ -82,7 +83,7 @@ impl HubStateStore {
                 sync = invalid.metadata.full_name(),
                 "the objects in member clusters stay where they are"
             );
-            remove_finalizer(&self.hub, &invalid.metadata)?;
+            self.hub.remove_finalizer(&invalid.metadata)?;
             return Ok(None);
         };
         let policy = serde_json::from_value(object["spec"]["deletionPolicy"].clone());
@@ -95,8 +96,8 @@ impl HubStateStore {
     }
 
     /// Lets a Sync go that is being deleted.
-    pub(crate) fn release(&self, sync: &NamespacedName) -> Result<(), Error> {
-        remove_finalizer(&self.hub, sync)
+    pub(crate) fn remove_finalizer(&self, sync: &NamespacedName) -> Result<(), Error> {
+        self.hub.remove_finalizer(sync)
     }
 
     /// Writes to an object's status that it is invalid.
@@ -116,10 +117,10 @@ impl HubStateStore {
     }
 }
 
-impl StateStore for HubStateStore {
+impl SyncStates for HubStates {
     fn open_state<'s>(&'s self, valid_sync: &ValidSync) -> Result<SyncState<'s>, StateError> {
         let sync: &Sync = &valid_sync.object;
-        let path = sync_path(&sync.name);
+        let path = sync_path(&sync.metadata);
         let object = self.hub.find_object(&path)?.unwrap_or_default();
         let mut status = SyncStatus::parse(&object["status"]);
         let written = object["status"].is_object().then(|| status.clone());
@@ -135,12 +136,12 @@ impl StateStore for HubStateStore {
             // The record of a former object of this name is written again, as this object's.
             record.enter_stage(SyncStage::Applying);
         }
-        let cache = self.caches.join(&sync.name.namespace).join(&sync.name.name);
-        Ok(SyncState::new(&cache, record, Box::new(HubBackend { plans, path, written })))
+        let cache = self.caches.join(&sync.metadata.namespace).join(&sync.metadata.name);
+        Ok(SyncState::new(&cache, record, Box::new(HubStorage { plans, path, written })))
     }
 }
 
-impl StateBackend for HubBackend<'_> {
+impl SyncStorage for HubStorage<'_> {
     fn read_plan(&self) -> Result<Option<Vec<u8>>, StateError> {
         self.read_slot("")
     }
@@ -192,7 +193,7 @@ impl StateBackend for HubBackend<'_> {
     }
 }
 
-impl HubBackend<'_> {
+impl HubStorage<'_> {
     /// Writes the status, unless it says something about a newer spec already, such as that it is invalid.
     fn write_status(&self, record: &SyncRecord) -> Result<(), Error> {
         let hub = self.plans.hub;

@@ -30,12 +30,12 @@ impl Tenancy {
         let spec = &sync.spec;
         let default = self.default_account.as_deref().filter(|_| !spec.without_impersonation);
         let account = spec.service_account_name.as_deref().or(default)?;
-        Some(ImpersonatedUser::for_service_account(&sync.name.namespace, account))
+        Some(ImpersonatedUser::for_service_account(&sync.metadata.namespace, account))
     }
 
     /// Checks whether a Sync may do what it asks for; the error has the pointer of the field.
     pub(super) fn check_sync(&self, sync: &Sync) -> Result<(), (&'static str, String)> {
-        let (spec, namespace) = (&sync.spec, &sync.name.namespace);
+        let (spec, namespace) = (&sync.spec, &sync.metadata.namespace);
         let mut named = spec.depends_on.iter().filter_map(|on| on.namespace.as_ref());
         if let Some(other) = named.find(|other| *other != namespace).filter(|_| self.within_namespaces) {
             let message =
@@ -69,7 +69,7 @@ impl Tenancy {
     }
 }
 
-/// Whether rounds of a Sync send requests to clusters.
+/// Whether reconciliations of a Sync send requests to clusters.
 fn reaches_clusters(sync: &Sync) -> bool {
     let spec = &sync.spec;
     let reads = spec.inventory != InventorySource::Repo || spec.hub.is_some();

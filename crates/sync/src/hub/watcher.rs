@@ -76,7 +76,7 @@ impl SyncObjects {
             let (namespace, name) = valid_sync.object.apply_set();
             ApplySet { namespace, name }.compute_id() == set
         });
-        found.map(|valid_sync| valid_sync.object.name.full_name())
+        found.map(|valid_sync| valid_sync.object.full_name())
     }
 
     fn with_objects<T>(&self, run: impl FnOnce(&mut BTreeMap<String, Value>) -> T) -> T {

@@ -1,4 +1,5 @@
-//! Comparisons between rounds: of the clusters, and where that is known of the objects, in which something has changed.
+//! Comparisons between reconciliations: of the clusters, and where that is known of the objects, in which something has
+//! changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -8,14 +9,14 @@ use federate_sync_api::managed_scope::AppliedCluster;
 
 use crate::environment::Environment;
 use crate::member_clusters::change_queue::DueComparisons;
-use crate::member_clusters::cluster_counts::recount_clusters;
+use crate::member_clusters::cluster_counts::count_clusters;
 use crate::member_clusters::selection::selected_names;
 use crate::member_clusters::tracker::ClusterTracker;
 use crate::member_clusters::{ComparedClusters, MemberClusters};
-use crate::outcome::SyncOutcome;
+use crate::outcome::{ReconcileError, SyncOutcome, single_line};
 use crate::plan::changes::RenderedObjects;
-use crate::plan::sessions::{Checkout, CurrentSession, FormerSessions, LoopState, RevisionSession};
-use crate::reconciliation::{ReconcileError, Reconciliation, unchanged_outcome};
+use crate::plan::sessions::{Checkout, CurrentSession, FormerSessions, RevisionSession, SyncRuntime};
+use crate::reconciliation::{Reconciliation, unchanged_outcome};
 use crate::state::SyncState;
 use crate::sync_files::ValidSync;
 
@@ -31,15 +32,15 @@ pub(crate) struct ComparisonScope<'c> {
 pub(crate) fn compare_due_clusters(
     valid_sync: &ValidSync,
     state: &mut SyncState<'_>,
-    loop_state: &mut LoopState,
+    runtime: &mut SyncRuntime,
     env: &Environment<'_>,
     due: DueComparisons,
 ) -> Option<(ComparedClusters, Option<String>)> {
-    let round = Reconciliation::new(valid_sync, env, None);
-    if !round.looks_for_drift() || round.must_lead().is_err() {
+    let reconciliation = Reconciliation::new(valid_sync, env);
+    if !reconciliation.looks_for_drift() || reconciliation.must_lead().is_err() {
         return None;
     }
-    let current = loop_state.current_session()?;
+    let current = runtime.current_session()?;
     let rendered = RenderedObjects::from_session(current.revision.session);
     let staged = state.record.rollout.is_some() || !state.record.policies.is_empty();
     let mut groups: BTreeMap<Option<BTreeSet<ObjectRef>>, BTreeSet<String>> = BTreeMap::new();
@@ -52,65 +53,70 @@ pub(crate) fn compare_due_clusters(
     let mut compared = ComparedClusters::new();
     for (objects, clusters) in &groups {
         let scope = ComparisonScope { clusters: Some(clusters), objects: objects.as_ref() };
-        // A cluster that fails is retried by the next round, which says so.
-        let found =
-            round.compare_revisions(state, current.revision, current.formers, current.clusters, scope);
+        // A cluster that fails is retried by the next reconciliation, which says so.
+        let found = reconciliation.compare_revisions(
+            state,
+            current.revision,
+            current.formers,
+            current.clusters,
+            scope,
+        );
         compared.extend(found.unwrap_or_default());
     }
-    let drift = round.describe_drift(state, loop_state);
-    recount_clusters(&mut state.record, &loop_state.tracker);
+    let drift = reconciliation.describe_drift(state, runtime);
+    count_clusters(&mut state.record, &runtime.tracker);
     if let Err(error) = state.save_record() {
-        tracing::warn!(sync = round.name(), %error, "the status could not be written");
+        tracing::warn!(sync = reconciliation.name(), %error, "the status could not be written");
     }
     Some((compared, drift))
 }
 
 impl Reconciliation<'_> {
-    /// Looks at all clusters at the interval, however the round has ended that began at a time: whether each can be reached, and,
-    /// if the Sync asks for it, whether it has what was carried out last. Clusters that fail are looked at when it is their turn.
-    /// Returns an error if a cluster fails.
+    /// Looks at all clusters at the interval, however the reconciliation has ended that began at a time: whether each can be
+    /// reached, and, if the Sync asks for it, whether it has what was carried out last. Clusters that fail are looked at when
+    /// it is their turn. Returns an error if a cluster fails.
     pub(crate) fn check_clusters(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         begun: Instant,
     ) -> Result<(), ReconcileError> {
         if state.record.accepted.is_some() && (self.spec.apply.is_some() || self.looks_for_drift()) {
-            let is_due = loop_state.tracker.take_comparison_due(self.spec.interval.0);
-            let only = (!is_due).then(|| loop_state.tracker.due_clusters(begun));
+            let is_due = runtime.tracker.take_comparison_due(self.spec.interval.0);
+            let only = (!is_due).then(|| runtime.tracker.due_clusters(begun));
             if only.as_ref().is_none_or(|only| !only.is_empty()) {
                 self.must_lead()?;
-                self.check_due_clusters(state, loop_state, only.as_ref());
+                self.check_due_clusters(state, runtime, only.as_ref());
             }
         }
-        loop_state.tracker.check_failures()
+        runtime.tracker.check_failures()
     }
 
     /// Looks at all clusters, or only at some.
     fn check_due_clusters(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         only: Option<&BTreeSet<String>>,
     ) {
         if self.looks_for_drift() {
-            let checkout = self.open_accepted(state, loop_state);
+            let checkout = self.open_accepted(state, runtime);
             match checkout {
-                Ok(()) => return self.compare_accepted(state, loop_state, only),
+                Ok(()) => return self.compare_accepted(state, runtime, only),
                 Err(error) => {
                     tracing::warn!(sync = self.name(), %error, "clusters are not compared with the revision that they have");
                 }
             }
         }
-        self.check_recorded_clusters(state, &mut loop_state.tracker, only);
+        self.check_recorded_clusters(state, &mut runtime.tracker, only);
     }
 
     /// Opens the revision that was accepted last, unless it is in memory.
-    fn open_accepted(&self, state: &SyncState<'_>, loop_state: &mut LoopState) -> Result<(), ReconcileError> {
+    fn open_accepted(&self, state: &SyncState<'_>, runtime: &mut SyncRuntime) -> Result<(), ReconcileError> {
         let tip = state.record.accepted.as_ref().map(|accepted| accepted.tip.clone()).unwrap_or_default();
-        if loop_state.current_session().is_none() && !loop_state.formers.contains_key(&tip) {
+        if runtime.current_session().is_none() && !runtime.formers.contains_key(&tip) {
             let checkout = self.open_planned(state, &tip, state.read_plan()?.unwrap_or_default())?;
-            loop_state.formers.insert(tip, checkout);
+            runtime.formers.insert(tip, checkout);
         }
         Ok(())
     }
@@ -119,17 +125,17 @@ impl Reconciliation<'_> {
     fn compare_accepted(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         only: Option<&BTreeSet<String>>,
     ) {
-        if let Some(CurrentSession { revision, clusters, formers }) = loop_state.current_session() {
+        if let Some(CurrentSession { revision, clusters, formers }) = runtime.current_session() {
             return self.compare_applied(state, revision, formers, clusters, only);
         }
         let tip = state.record.accepted.as_ref().map(|accepted| accepted.tip.clone()).unwrap_or_default();
-        if let Some((session, repo)) = loop_state.formers.remove(&tip) {
+        if let Some((session, repo)) = runtime.formers.remove(&tip) {
             let revision = RevisionSession { session: &session, repo: repo.as_ref() };
-            self.compare_applied(state, revision, &mut loop_state.formers, &mut loop_state.tracker, only);
-            loop_state.formers.insert(tip, (session, repo));
+            self.compare_applied(state, revision, &mut runtime.formers, &mut runtime.tracker, only);
+            runtime.formers.insert(tip, (session, repo));
         }
     }
 
@@ -143,13 +149,13 @@ impl Reconciliation<'_> {
         tracker: &mut ClusterTracker,
         only: Option<&BTreeSet<String>>,
     ) {
-        let pending = state.record.accepted.as_ref().and_then(|accepted| accepted.pending.clone());
-        let pending = pending.unwrap_or_default();
+        let lacking = state.record.accepted.as_ref().and_then(|accepted| accepted.lacking.clone());
+        let lacking = lacking.unwrap_or_default();
         let applied = state.record.status.managed_scope.as_ref().filter(|_| self.spec.apply.is_some());
         let applied: Option<BTreeSet<String>> =
             applied.map(|inventory| inventory.present_clusters().map(|one| one.name.clone()).collect());
         let names = selected_names(self.spec, current.session).filter(|name| {
-            !pending.contains(*name)
+            !lacking.contains(*name)
                 && only.is_none_or(|only| only.contains(*name))
                 && applied.as_ref().is_none_or(|applied| applied.contains(*name))
         });
@@ -190,11 +196,11 @@ impl Reconciliation<'_> {
     pub(crate) fn compare_in_turn(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         current: RevisionSession<'_>,
     ) {
-        if self.looks_for_drift() && loop_state.tracker.take_comparison_due(self.spec.interval.0) {
-            self.compare_applied(state, current, &mut loop_state.formers, &mut loop_state.tracker, None);
+        if self.looks_for_drift() && runtime.tracker.take_comparison_due(self.spec.interval.0) {
+            self.compare_applied(state, current, &mut runtime.formers, &mut runtime.tracker, None);
         }
     }
 
@@ -202,24 +208,33 @@ impl Reconciliation<'_> {
     pub(crate) fn compare_all_clusters(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         checkout: &Checkout,
     ) -> Result<SyncOutcome, ReconcileError> {
         if !self.looks_for_drift() {
             return Ok(unchanged_outcome(state));
         }
-        let session = self.accepted_session(state, loop_state, checkout)?;
+        let session = self.accepted_session(state, runtime, checkout)?;
         self.must_lead()?;
         self.note_managed_scope(state, &session);
         let repo = self.find_repo(checkout);
         let members = self.member_clusters(&session, repo.clone(), state);
-        loop_state.tracker.take_comparison_due(Duration::ZERO);
+        runtime.tracker.take_comparison_due(Duration::ZERO);
         let (open, compared) =
-            members.compare_unwatched_clusters(&mut loop_state.tracker, &mut state.record.status);
-        let (formers, clusters) = (&mut loop_state.formers, &mut loop_state.tracker);
+            members.compare_unwatched_clusters(&mut runtime.tracker, &mut state.record.status);
+        let (formers, clusters) = (&mut runtime.formers, &mut runtime.tracker);
         let compared = compared.and(self.compare_policies(state, formers, clusters, Some(&open)));
-        loop_state.put_accepted(checkout, session, repo);
+        runtime.put_accepted(checkout, session, repo);
         compared?;
         Ok(unchanged_outcome(state))
+    }
+
+    /// What drifted in clusters, and what its correction waits for.
+    pub(crate) fn describe_drift(&self, state: &SyncState<'_>, runtime: &SyncRuntime) -> Option<String> {
+        let mut drift = runtime.tracker.describe_drift().map(|drift| single_line(&drift));
+        if let Some(drift) = drift.as_mut().filter(|_| self.puts_off_correction(state)) {
+            *drift += &format!("; its correction {}", self.describe_wait());
+        }
+        drift
     }
 }

@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use crate::member_clusters::DeletionResult;
 use crate::member_clusters::selection::selected_clusters;
 use crate::member_clusters::tracker::format_count;
-use crate::outcome::SyncOutcome;
-use crate::plan::sessions::LoopState;
-use crate::reconciliation::{ReconcileError, Reconciliation};
+use crate::outcome::{ReconcileError, SyncOutcome};
+use crate::plan::sessions::SyncRuntime;
+use crate::reconciliation::Reconciliation;
 use crate::source::normalize_folder;
 use crate::state::SyncState;
 
@@ -122,9 +122,9 @@ impl Reconciliation<'_> {
         state.record.status.orphans.clusters = scope.left_clusters().map(str::to_owned).collect();
     }
 
-    /// Deletes the Sync's objects in clusters that have left, if the Sync asks for it. A cluster that cannot be reached
-    /// stays in the managed scope, and is tried again at the next round. Returns why nothing is deleted, if more clusters have
-    /// left than may.
+    /// Deletes the Sync's objects in clusters that have left, if the Sync asks for it. A cluster that cannot be reached stays
+    /// in the managed scope, and is tried again at the next reconciliation. Returns why nothing is deleted, if more clusters
+    /// have left than may.
     pub(crate) fn prune_clusters(&self, state: &mut SyncState<'_>) -> Option<String> {
         let prunes = self.spec.apply.as_ref().is_some_and(|apply| apply.prune_clusters);
         if !prunes || !self.may_correct(state) || self.must_lead().is_err() {
@@ -227,7 +227,7 @@ impl Reconciliation<'_> {
     /// A session over recorded clusters, which need no source to be reached.
     pub(crate) fn open_recorded(&self, clusters: &[&AppliedCluster]) -> Session {
         let source = RecordedClusters::new(clusters);
-        let common = LoopState::new(self.env).session_options();
+        let common = SyncRuntime::new(self.env).session_options();
         Session::open(&source, common.with_read(ReadOptions::default()))
     }
 

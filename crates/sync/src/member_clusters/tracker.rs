@@ -1,5 +1,6 @@
-//! What a Sync knows of its clusters from one round to the next: which of them fail, and when each is tried again; which
-//! of them drifted; which objects another client contends. A cluster that fails is retried on its own and delays no other.
+//! What a Sync knows of its clusters from one reconciliation to the next: which of them fail, and when each is tried again;
+//! which of them drifted; which objects another client contends. A cluster that fails is retried on its own and delays no
+//! other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 use federate_kubernetes::ObjectRef;
 use federate_reconcile::{Action, ActionKind, Orphans};
 use federate_sync_api::SyncSpec;
-use federate_sync_api::status::{DriftStatus, OrphanCounts, SyncReason};
+use federate_sync_api::status::{CountedState, DriftStatus, OrphanCounts, SyncReason};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -138,12 +139,12 @@ pub(crate) enum FailureKind {
 }
 
 impl FailureKind {
-    /// The state of the cluster, as the status names it.
-    pub(crate) fn state_name(self) -> &'static str {
+    /// The state of the cluster, as the status counts it.
+    pub(crate) fn counted_state(self) -> CountedState {
         match self {
-            Self::Unreachable | Self::Failed => "errApplied",
-            Self::Skipped => "outOfSync",
-            Self::Unhealthy => "notReady",
+            Self::Unreachable | Self::Failed => CountedState::ErrApplied,
+            Self::Skipped => CountedState::OutOfSync,
+            Self::Unhealthy => CountedState::NotReady,
         }
     }
 }
@@ -196,11 +197,6 @@ impl ClusterTracker {
         self.orphans.iter().map(|(cluster, orphans)| (cluster, *orphans))
     }
 
-    /// Counts the clusters that fail in one way.
-    pub(crate) fn count_failing(&self, kind: FailureKind) -> usize {
-        self.failing.values().filter(|failing| failing.cause.kind == kind).count()
-    }
-
     /// Counts what is left behind in all clusters.
     pub(crate) fn count_orphans(&self, counts: &mut OrphanCounts) {
         counts.objects = self.orphans.values().map(|orphans| orphans.objects).sum();
@@ -216,11 +212,6 @@ impl ClusterTracker {
             }
             None => drop(self.drifted.remove(cluster)),
         }
-    }
-
-    /// How many clusters drifted and do not fail.
-    pub(crate) fn count_modified(&self) -> usize {
-        self.drifted.keys().filter(|cluster| !self.failing.contains_key(*cluster)).count()
     }
 
     /// When the first object that drifted was changed, as far as that is known.

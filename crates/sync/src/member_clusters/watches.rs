@@ -73,7 +73,7 @@ impl MemberWatches {
             return false;
         }
         self.current = None;
-        let name = valid_sync.object.name.full_name();
+        let name = valid_sync.object.full_name();
         let access = match env.services.member_access(valid_sync, session) {
             Ok(access) => access,
             Err(error) => {

@@ -38,10 +38,11 @@ struct MemberStatus {
 impl MembersStatus {
     /// Reads what is kept. What cannot be read counts as nothing, because the members are read again.
     pub(crate) fn from_state(state: &SyncState<'_>, sync: &str) -> Self {
-        let read = state.members_status().map_err(|error| error.to_string()).and_then(|text| match text {
-            Some(text) => serde_json::from_slice(&text).map_err(|error| error.to_string()),
-            None => Ok(Self::default()),
-        });
+        let read =
+            state.storage.members_status().map_err(|error| error.to_string()).and_then(|text| match text {
+                Some(text) => serde_json::from_slice(&text).map_err(|error| error.to_string()),
+                None => Ok(Self::default()),
+            });
         read.unwrap_or_else(|why| {
             tracing::warn!(sync, why, "the last status of members cannot be read");
             Self::default()
@@ -92,7 +93,7 @@ impl MembersStatus {
         for member in kept.0.values_mut() {
             member.object.take_if(|object| object.to_string().len() > MAX_STATUS_BYTES);
         }
-        state.keep_members_status(&serde_json::to_string(&kept).unwrap_or_default())
+        state.storage.keep_members_status(&serde_json::to_string(&kept).unwrap_or_default())
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a new revision changes: only that is sent to clusters that are at the revision before.
 //!
 //! Everything else in them is watched, and compared at the interval. Where objects would go, or where the change is
-//! large, clusters are read completely, as they are at the first round.
+//! large, clusters are read completely, as they are at the first reconciliation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Stops a revision that has no error but would delete so much that it may be a mistake.
+//! Stops a revision that has errors, or would delete so much that it may be a mistake.
 //!
 //! The plan is compared with the previous plan before any branch or cluster is touched; a commit compares the files
 //! on its branches, and `apply` checks each live cluster again.
@@ -7,10 +7,63 @@ use std::collections::BTreeSet;
 
 use federate_dialect::Plan;
 use federate_engine::deletions::{Deletions, ExcessiveDeletions, PruneLimit};
+use federate_report::findings;
+use federate_session::{Destination, Session};
+use federate_sync_api::status::SyncReason;
+
+use crate::outcome::ReconcileError;
+use crate::reconciliation::Reconciliation;
+
+impl Reconciliation<'_> {
+    /// Why the rendering is neither committed nor applied.
+    pub(crate) fn find_refusal(
+        session: &Session,
+        accepted: Option<&Plan>,
+        limit: Option<PruneLimit>,
+        destination: Destination,
+    ) -> Option<ReconcileError> {
+        let errors: Vec<_> = session
+            .findings_for(destination)
+            .into_iter()
+            .filter(federate_kubernetes::Finding::is_error)
+            .collect();
+        if let Some(first) = findings::build_rows(session.repo(), &errors).into_iter().next() {
+            let place = first.format_place().map(|place| place + ": ").unwrap_or_default();
+            let more = match errors.len() - 1 {
+                0 => String::new(),
+                more => format!(" (and {more} more errors)"),
+            };
+            return Some(ReconcileError::new(
+                SyncReason::BuildFailed,
+                format!("{place}{}{more}", first.message),
+            ));
+        }
+        let clusters: BTreeSet<&str> =
+            session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect();
+        let why = refuse_deletions(accepted?, session.plan(), &clusters, limit)?;
+        Some(ReconcileError::new(SyncReason::PruneFailed, why))
+    }
+
+    /// The most that may go from clusters; `None` if nothing is deleted there.
+    pub(crate) fn apply_limit(&self) -> Option<PruneLimit> {
+        let apply = self.spec.apply.as_ref().filter(|apply| apply.prune);
+        apply.map(|apply| prune_limit(apply.prune_limit))
+    }
+
+    /// Where the rendering goes.
+    pub(crate) fn destination(&self) -> Destination {
+        if self.spec.apply.is_some() { Destination::Clusters } else { Destination::Files }
+    }
+}
+
+/// The limit of a Sync, or the default one.
+pub(crate) fn prune_limit(percent: Option<u8>) -> PruneLimit {
+    percent.map_or_else(PruneLimit::default, PruneLimit::new)
+}
 
 /// Why a plan may not replace an earlier one. `clusters` are those of the inventory: others are not touched. Without a
 /// limit, anything but everything may be deleted.
-pub(crate) fn refuse_deletions(
+fn refuse_deletions(
     earlier: &Plan,
     later: &Plan,
     clusters: &BTreeSet<&str>,

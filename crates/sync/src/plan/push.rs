@@ -12,9 +12,10 @@ use federate_sync_api::status::{ArtifactStatus, SyncReason};
 use federate_sync_api::{MediaTypes, PushSpec};
 
 use crate::environment::CredentialsError;
-use crate::plan::sessions::{Checkout, LoopState, SourceState};
-use crate::plan::{guard, prune_limit};
-use crate::reconciliation::{ReconcileError, Reconciliation};
+use crate::outcome::ReconcileError;
+use crate::plan::guard::{describe_excess, prune_limit};
+use crate::plan::sessions::{Checkout, SourceState, SyncRuntime};
+use crate::reconciliation::Reconciliation;
 
 /// The registry of a Sync.
 struct PushTarget {
@@ -26,7 +27,7 @@ struct PushTarget {
 
 impl Reconciliation<'_> {
     /// Whether a tag of the plan names another one than was pushed with the revision that was accepted last, or a push since then has
-    /// not come to its end. A round that only reads does not ask.
+    /// not come to its end. A reconciliation that only reads does not ask.
     pub(crate) fn is_artifact_overwritten(&self, record: &SyncRecord) -> Result<bool, ReconcileError> {
         let push = self.spec.push.as_ref().filter(|_| !self.reads_only);
         let Some((push, accepted)) = push.zip(record.accepted.as_ref()) else { return Ok(false) };
@@ -53,7 +54,7 @@ impl Reconciliation<'_> {
     pub(crate) fn push_rendering(
         &self,
         push: &PushSpec,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         source_state: &SourceState,
         accepted: Option<&Plan>,
         has_pushed: bool,
@@ -85,11 +86,11 @@ impl Reconciliation<'_> {
         let pushed = request.push_rendering(
             |plan| {
                 attempts += 1;
-                // A round that others overtake again and again lets go of the Sync if it is asked to.
+                // A reconciliation that others overtake again and again lets go of the Sync if it is asked to.
                 if attempts > 1 && self.interrupt.is_some_and(|is_interrupted| is_interrupted()) {
                     return Err(ReconcileError::new(SyncReason::Progressing, "the push starts again later"));
                 }
-                Self::render_session(loop_state, checkout, plan, Some(limit), self.destination())
+                Self::render_session(runtime, checkout, plan, Some(limit), self.destination())
             },
             |error| tracing::info!(sync = self.name(), %error, "pushing again"),
         );
@@ -105,14 +106,14 @@ impl Reconciliation<'_> {
             PushOutcome::Done(artifacts) => artifacts,
             PushOutcome::Errors => {
                 let refusal = Self::find_refusal(&session, None, None, Destination::Files);
-                loop_state.put_session(checkout, session);
+                runtime.put_session(checkout, session);
                 let unknown = || ReconcileError::new(SyncReason::BuildFailed, "the repo has errors");
                 return Err(add_rest(refusal.unwrap_or_else(unknown), &moved));
             }
             PushOutcome::Refused(excess) => {
                 // The next revision may differ only a little from this one.
-                loop_state.put_session(checkout, session);
-                let stop = ReconcileError::new(SyncReason::PruneFailed, guard::describe_excess(&excess));
+                runtime.put_session(checkout, session);
+                let stop = ReconcileError::new(SyncReason::PruneFailed, describe_excess(&excess));
                 return Err(add_rest(stop, &moved));
             }
         };

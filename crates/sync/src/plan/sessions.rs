@@ -1,5 +1,5 @@
-//! What a round reads: a folder, or a fetched revision; and the [`Session`] over it. The session is kept from one round
-//! to the next, so that a round reads and decides only what a new revision changes.
+//! What a reconciliation reads: a folder, or a fetched revision; and the [`Session`] over it. The session is kept from one
+//! reconciliation to the next, so that a reconciliation reads and decides only what a new revision changes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -53,8 +53,9 @@ enum CheckoutVersion {
     Commit(Oid, String),
 }
 
-/// What a Sync keeps in memory from one round to the next: the session, and what is known of its clusters.
-pub struct LoopState {
+/// What a process knows of a Sync from one reconciliation to the next, and finds out again if it ends: the session, and what
+/// is known of the clusters.
+pub(crate) struct SyncRuntime {
     pub(crate) dialects: Dialects,
     builder: Option<Arc<dyn Builder>>,
     decryptor: Option<Arc<dyn Decryptor>>,
@@ -96,7 +97,7 @@ struct CachedSession {
     version: CheckoutVersion,
     /// The digest of the status of the clusters by which it plans, if the repo does not say it.
     inventory_digest: Option<String>,
-    /// Whether its plan is accepted, so that it is the previous plan of the next round.
+    /// Whether its plan is accepted, so that it is the previous plan of the next reconciliation.
     accepted: bool,
     repo: Option<RepoRef>,
 }
@@ -105,7 +106,7 @@ impl Checkout {
     /// Reads a folder. Returns it with the digest of its files.
     pub(crate) fn open_folder(
         path: &Path,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
     ) -> Result<(Self, String), ReconcileError> {
         let tree = WorkTree::open(path).map_err(|finding| {
             ReconcileError::new(
@@ -113,7 +114,7 @@ impl Checkout {
                 format!("{}: {}", path.display(), finding.message),
             )
         })?;
-        let session = Session::open(&tree, loop_state.session_options());
+        let session = Session::open(&tree, runtime.session_options());
         let texts = &session.repo().texts;
         // Charts have files that are not manifests.
         let others = session.repo().build_inputs.iter().filter(|path| !texts.contains_key(path.as_str()));
@@ -122,8 +123,8 @@ impl Checkout {
         let others = others.iter().flat_map(|(path, bytes)| [path.as_bytes(), bytes]);
         let tip = compute_digest(texts.iter().flat_map(|(path, text)| [path.as_bytes(), text]).chain(others));
         let version = CheckoutVersion::Digest(tip.clone());
-        if loop_state.cached.as_ref().is_none_or(|cached| cached.version != version) {
-            loop_state.cached =
+        if runtime.cached.as_ref().is_none_or(|cached| cached.version != version) {
+            runtime.cached =
                 Some(CachedSession { session, version, inventory_digest: None, accepted: false, repo: None });
         }
         Ok((Self::Folder(tree, GitLocation::discover_around(path).ok(), tip.clone()), tip))
@@ -176,7 +177,7 @@ impl Checkout {
     }
 }
 
-impl LoopState {
+impl SyncRuntime {
     /// Nothing is kept yet.
     pub(crate) fn new(env: &Environment<'_>) -> Self {
         Self {
@@ -250,7 +251,7 @@ impl LoopState {
         self.tracker.forget_comparisons();
     }
 
-    /// Keeps a session whose plan is not accepted for the next round.
+    /// Keeps a session whose plan is not accepted for the next reconciliation.
     pub(crate) fn put_session(&mut self, checkout: &Checkout, session: Session) {
         let inventory_digest = self.inventory_digest().cloned();
         self.cached = Some(CachedSession {
@@ -262,7 +263,7 @@ impl LoopState {
         });
     }
 
-    /// Keeps a session whose plan is accepted for the next round, with the repo that it came from.
+    /// Keeps a session whose plan is accepted for the next reconciliation, with the repo that it came from.
     pub(crate) fn put_accepted(&mut self, checkout: &Checkout, session: Session, repo: Option<RepoRef>) {
         let inventory_digest = self.inventory_digest().cloned();
         self.cached = Some(CachedSession {

@@ -60,7 +60,7 @@ pub(crate) fn group_by_revision(
         .collect()
 }
 
-/// Notes what became of resources that were released, in each cluster in which something was done. `sent` are the objects
+/// Notes what became of resources that were sent, in each cluster in which something was done. `sent` are the objects
 /// of a policy that count, if they were sent. Returns whether anything has changed for a cluster.
 pub(crate) fn note_results(
     policies: &mut PolicyRollouts,
@@ -154,8 +154,8 @@ pub(crate) fn objects_by_policy(session: &Session, plan: &Plan) -> BTreeMap<Stri
     objects
 }
 
-/// The objects that wait in clusters: those of policies that have not been released to them, and those that they have by
-/// a former revision.
+/// The objects that wait in clusters: those that policies do not send to them yet, and those that they have by a former
+/// revision.
 pub(crate) fn awaiting_objects(session: &Session, policies: &PolicyRollouts, tip: &str) -> AwaitingObjects {
     let mut awaiting = AwaitingObjects::new();
     if policies.is_empty() {

@@ -28,9 +28,9 @@ use super::staged_rollout::HEALTH_CHECK_PAUSE;
 use crate::member_clusters::selection::selected_names;
 use crate::member_clusters::tracker::{ClusterTracker, format_count};
 use crate::member_clusters::{HealthWait, MemberClusters};
-use crate::outcome::SyncOutcome;
-use crate::plan::sessions::{FormerSessions, LoopState, RevisionSession, SourceState};
-use crate::reconciliation::{ReconcileError, Reconciliation};
+use crate::outcome::{ReconcileError, SyncOutcome};
+use crate::plan::sessions::{FormerSessions, RevisionSession, SourceState, SyncRuntime};
+use crate::reconciliation::Reconciliation;
 use crate::state::SyncState;
 
 /// What is carried out.
@@ -135,7 +135,7 @@ impl Reconciliation<'_> {
     pub(crate) fn roll_out_policies(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         RevisionSession { session, repo }: RevisionSession<'_>,
         changed: Option<&BTreeSet<ObjectRef>>,
         SourceState { tip, name, .. }: &SourceState,
@@ -155,17 +155,17 @@ impl Reconciliation<'_> {
                 .values()
                 .flat_map(|r| r.used_revisions().cloned().collect::<Vec<_>>())
                 .collect();
-            state.forget_former_plans(&used)?;
-            loop_state.formers.retain(|revision, _| used.contains(revision));
+            state.storage.forget_former_plans(&used)?;
+            runtime.formers.retain(|revision, _| used.contains(revision));
             // A process that is killed knows what it was about to send.
             state.save_record()?;
-            if !self.send_released(state, loop_state, target)? {
-                return self.policies_outcome(state, loop_state, target, &steps);
+            if !self.send_open_rollouts(state, runtime, target)? {
+                return self.policies_outcome(state, runtime, target, &steps);
             }
             if !self.may_go_on(state, name, begun) {
-                let ended = self.policies_outcome(state, loop_state, target, &steps);
-                // The next round finds out why, and goes on if it may.
-                loop_state.resume = Some(Instant::now());
+                let ended = self.policies_outcome(state, runtime, target, &steps);
+                // The next reconciliation finds out why, and goes on if it may.
+                runtime.resume = Some(Instant::now());
                 return ended;
             }
         }
@@ -209,56 +209,56 @@ impl Reconciliation<'_> {
         steps
     }
 
-    /// Sends what was released to clusters, and everything that no policy limits to those that do not have it yet.
+    /// Sends what policies roll out now, and everything that no policy limits, to the clusters that do not have it yet.
     /// Returns whether a cluster has got or lost the resources of a policy.
-    fn send_released(
+    fn send_open_rollouts(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         target: &PolicyRolloutTarget<'_>,
     ) -> Result<bool, ReconcileError> {
-        let pending = state.record.accepted.as_ref().and_then(|accepted| accepted.pending.clone());
-        let is_first = pending.is_none();
+        let lacking = state.record.accepted.as_ref().and_then(|accepted| accepted.lacking.clone());
+        let is_first = lacking.is_none();
         let open = open_clusters(&state.record.policies);
-        let clusters: BTreeSet<String> = pending
+        let clusters: BTreeSet<String> = lacking
             .unwrap_or_else(|| selected_names(self.spec, target.session).map(str::to_owned).collect())
             .union(&open)
             .cloned()
             .collect();
         let now = Instant::now();
-        if !clusters.iter().any(|name| loop_state.tracker.is_due(name, now)) {
+        if !clusters.iter().any(|name| runtime.tracker.is_due(name, now)) {
             return Ok(false);
         }
         self.must_lead()?;
         // Clusters that have failed may lack more.
         let target = &PolicyRolloutTarget { changed: target.changed.filter(|_| is_first), ..target.clone() };
-        let changed = self.send_to(state, loop_state, target, &clusters, &open)?;
-        // What was released becomes healthy in its own time.
+        let changed = self.send_to(state, runtime, target, &clusters, &open)?;
+        // What is rolled out becomes healthy in its own time.
         for name in &open {
-            if loop_state.tracker.is_unhealthy(name) {
-                loop_state.tracker.clear_failure(name);
+            if runtime.tracker.is_unhealthy(name) {
+                runtime.tracker.clear_failure(name);
             }
         }
         let failing: BTreeSet<String> =
-            loop_state.tracker.failure_causes().map(|(name, _)| name.clone()).collect();
+            runtime.tracker.failure_causes().map(|(name, _)| name.clone()).collect();
         if let Some(accepted) = &mut state.record.accepted {
-            accepted.pending = Some(failing);
+            accepted.lacking = Some(failing);
         }
         state.save_record()?;
         Ok(changed)
     }
 
-    /// Sends everything that is released to some clusters, of which these are `open`. Returns whether a cluster has got or
-    /// lost the resources of a policy.
+    /// Sends everything that no policy holds back to some clusters, of which these are `open`. Returns whether a cluster has
+    /// got or lost the resources of a policy.
     pub(crate) fn send_to(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         target: &PolicyRolloutTarget<'_>,
         clusters: &BTreeSet<String>,
         open: &BTreeSet<String>,
     ) -> Result<bool, ReconcileError> {
-        let mut changed = self.send_formers(state, loop_state, target)?;
+        let mut changed = self.send_formers(state, runtime, target)?;
         let members = self.member_clusters(target.session, target.repo.clone(), state);
         let wait = if open.is_empty() {
             HealthWait::UntilTimeout(self.spec.health_timeout(target.apply))
@@ -272,9 +272,9 @@ impl Reconciliation<'_> {
                 only_objects: target.changed,
                 ..self.member_clusters(target.session, target.repo.clone(), state)
             };
-            members.update_clusters(target.apply, &settled, wait, &mut loop_state.tracker);
+            members.update_clusters(target.apply, &settled, wait, &mut runtime.tracker);
         }
-        let actions = members.update_clusters(target.apply, &whole, wait, &mut loop_state.tracker);
+        let actions = members.update_clusters(target.apply, &whole, wait, &mut runtime.tracker);
         let sent = objects_by_policy(target.session, target.session.plan());
         changed |= note_results(&mut state.record.policies, &actions, |key, cluster, rollout| {
             let of_former = rollout.objects.values().flatten();
@@ -288,19 +288,19 @@ impl Reconciliation<'_> {
         Ok(changed)
     }
 
-    /// Sends what runs that began with a former revision have released.
+    /// Sends what update runs roll out that began with a former revision.
     fn send_formers(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         target: &PolicyRolloutTarget<'_>,
     ) -> Result<bool, ReconcileError> {
         let mut changed = false;
         for group in group_by_revision(&state.record.policies, target.tip, |cluster| {
             cluster.is_open() && !cluster.leaving
         }) {
-            self.open_former(state, &mut loop_state.formers, &group.revision)?;
-            let Some((session, repo)) = loop_state.formers.get(&group.revision) else { continue };
+            self.open_former(state, &mut runtime.formers, &group.revision)?;
+            let Some((session, repo)) = runtime.formers.get(&group.revision) else { continue };
             let members = self.member_clusters(session, repo.clone(), state);
             let awaiting = Some(group.other_objects(session));
             let members = MemberClusters { awaiting, partial: true, ..members };
@@ -308,7 +308,7 @@ impl Reconciliation<'_> {
                 target.apply,
                 &group.clusters,
                 HealthWait::Check,
-                &mut loop_state.tracker,
+                &mut runtime.tracker,
             );
             changed |= note_results(&mut state.record.policies, &actions, |key, cluster, _| {
                 let is_this = *key == group.policy && cluster.revision == group.revision && !cluster.leaving;
@@ -318,21 +318,21 @@ impl Reconciliation<'_> {
         Ok(changed)
     }
 
-    /// The outcome of a round after which nothing can be sent for now.
+    /// The outcome of a reconciliation after which nothing can be sent for now.
     fn policies_outcome(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         target: &PolicyRolloutTarget<'_>,
         steps: &[RolloutStep],
     ) -> Result<SyncOutcome, ReconcileError> {
         self.compare_in_turn(
             state,
-            loop_state,
+            runtime,
             RevisionSession { session: target.session, repo: target.repo.as_ref() },
         );
         let members = self.member_clusters(target.session, target.repo.clone(), state);
-        let ended = members.update_status(&loop_state.tracker, &mut state.record.status);
+        let ended = members.update_status(&runtime.tracker, &mut state.record.status);
         let first = steps
             .iter()
             .filter(|step| !matches!(step.progress, RolloutProgress::Done | RolloutProgress::Idle))
@@ -357,7 +357,7 @@ impl Reconciliation<'_> {
         let messages: Vec<String> = steps.iter().filter_map(|step| match &step.progress {
             RolloutProgress::Done => None,
             RolloutProgress::Approval(token) => {
-                let name = &self.valid_sync.object.name.name;
+                let name = &self.valid_sync.object.metadata.name;
                 let message = &step.message;
                 Some(format!(
                     "{message}; waits for approval: kubectl annotate sync {name} --overwrite federate.dev/approve={token}"
@@ -369,7 +369,7 @@ impl Reconciliation<'_> {
             let clusters = format_count(selected_names(self.spec, target.session).count(), "cluster");
             let all = [vec![format!("applied {} to {clusters}", target.name)], messages].concat();
             return Ok(SyncOutcome {
-                drift: loop_state.tracker.describe_drift(),
+                drift: runtime.tracker.describe_drift(),
                 ..SyncOutcome::for_success(&all.join("; "))
             });
         }
@@ -378,13 +378,9 @@ impl Reconciliation<'_> {
         let waits = times.map(|time| Duration::try_from(time.duration_since(now)).unwrap_or_default());
         let open = state.record.policies.values().flat_map(|rollout| rollout.clusters.values());
         let look = open.clone().any(ClusterRollout::is_open).then_some(HEALTH_CHECK_PAUSE);
-        loop_state.resume = waits.chain(look).min().map(|wait| Instant::now() + wait);
+        runtime.resume = waits.chain(look).min().map(|wait| Instant::now() + wait);
         let message = format!("rolling out {}: {}", target.name, messages.join("; "));
-        Ok(SyncOutcome {
-            reason: SyncReason::Progressing,
-            message,
-            drift: loop_state.tracker.describe_drift(),
-        })
+        Ok(SyncOutcome { reason: SyncReason::Progressing, message, drift: runtime.tracker.describe_drift() })
     }
 
     /// Compares the objects that clusters have by former revisions with these.

@@ -1,4 +1,4 @@
-//! Carries a rollout out: applies to the clusters of the next step, waits for their health over several rounds, and
+//! Carries a rollout out: applies to the clusters of the next step, waits for their health over several reconciliations, and
 //! compares every cluster with the revision that it has.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,21 +8,22 @@ use federate_dialect::stages::UpdateStage;
 use federate_kubernetes::{Cluster, ClusterName};
 use federate_reconcile::RepoRef;
 use federate_session::Session;
-use federate_sync_api::ApplySpec;
 use federate_sync_api::progress::{ClusterRevisions, NextRolloutStep, RolloutState};
 use federate_sync_api::rollout::RolloutSpec;
-use federate_sync_api::stage::{RoundEvent, StageInputs};
+use federate_sync_api::stage::{StageEvent, StageInputs};
 use federate_sync_api::status::{RolloutStatus, SyncReason};
+use federate_sync_api::{ApplySpec, find_window_state};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::member_clusters::cluster_counts::recount_clusters;
+use crate::member_clusters::cluster_counts::count_clusters;
 use crate::member_clusters::comparison::ComparisonScope;
 use crate::member_clusters::selection::{selected_clusters, selected_names};
 use crate::member_clusters::tracker::{ClusterTracker, FailureKind, format_count};
 use crate::member_clusters::{ComparedClusters, HealthWait, MemberClusters};
-use crate::outcome::SyncOutcome;
-use crate::plan::sessions::{FormerSessions, LoopState, RevisionSession, SourceState};
-use crate::reconciliation::{ReconcileError, Reconciliation, RenderedRevision};
+use crate::outcome::{ReconcileError, SyncOutcome};
+use crate::plan::RenderedRevision;
+use crate::plan::sessions::{FormerSessions, RevisionSession, SourceState, SyncRuntime};
+use crate::reconciliation::Reconciliation;
 use crate::state::SyncState;
 
 /// The pause between two looks.
@@ -47,6 +48,11 @@ impl RolloutTarget<'_> {
 }
 
 impl Reconciliation<'_> {
+    /// How clusters are updated in stages, if they are.
+    pub(crate) fn staged_rollout(&self) -> Option<(&RolloutSpec, &ApplySpec)> {
+        self.spec.rollout.as_ref().filter(|rollout| !rollout.by_placements).zip(self.spec.apply.as_ref())
+    }
+
     /// What is rolled out: the stages with their clusters, and how far it is.
     fn find_target<'t>(
         &'t self,
@@ -74,7 +80,7 @@ impl Reconciliation<'_> {
     pub(crate) fn roll_out(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         revision: RevisionSession<'_>,
         name: &str,
     ) -> Result<SyncOutcome, ReconcileError> {
@@ -95,9 +101,9 @@ impl Reconciliation<'_> {
                 && updated
                 && !self.may_go_on(state, name, begun)
             {
-                // The next round finds out why, and goes on if it may.
-                loop_state.resume = Some(Instant::now());
-                return Ok(self.pending_outcome(state, loop_state, target, stage, None, ""));
+                // The next reconciliation finds out why, and goes on if it may.
+                runtime.resume = Some(Instant::now());
+                return Ok(self.pending_outcome(state, runtime, target, stage, None, ""));
             }
             (progress, state.record.clusters) = (next, clusters);
             state.record.rollout = Some(progress.clone());
@@ -114,49 +120,49 @@ impl Reconciliation<'_> {
                     updated = true;
                     // A process that is killed knows what it was about to update.
                     state.save_record()?;
-                    let healthy = self.update_clusters(state, &mut loop_state.tracker, target, &clusters)?;
+                    let healthy = self.update_clusters(state, &mut runtime.tracker, target, &clusters)?;
                     check_not_halted(&state.record.clusters, &stage, target.name)?;
                     if !healthy {
-                        loop_state.resume = Some(Instant::now() + HEALTH_CHECK_PAUSE);
+                        runtime.resume = Some(Instant::now() + HEALTH_CHECK_PAUSE);
                         let what = describe_unhealthy(&state.record.clusters);
-                        return Ok(self.pending_outcome(state, loop_state, target, &stage, None, &what));
+                        return Ok(self.pending_outcome(state, runtime, target, &stage, None, &what));
                     }
                 }
                 NextRolloutStep::Approval { stage, token } => {
-                    let name = &self.valid_sync.object.name.name;
+                    let name = &self.valid_sync.object.metadata.name;
                     let what = format!(
                         " waits for approval: kubectl annotate sync {name} --overwrite federate.dev/approve={token}"
                     );
-                    return Ok(self.pending_outcome(state, loop_state, target, &stage, Some(token), &what));
+                    return Ok(self.pending_outcome(state, runtime, target, &stage, Some(token), &what));
                 }
                 NextRolloutStep::Until { stage, time } => {
                     let wait = Duration::try_from(time.duration_since(Timestamp::now())).unwrap_or_default();
-                    loop_state.resume = Some(Instant::now() + wait);
+                    runtime.resume = Some(Instant::now() + wait);
                     let what = format!(" waits until {time:.0}");
-                    return Ok(self.pending_outcome(state, loop_state, target, &stage, None, &what));
+                    return Ok(self.pending_outcome(state, runtime, target, &stage, None, &what));
                 }
             }
         }
     }
 
-    /// Whether a rollout may take another step in a round that began at a time: windows close, people abort, suspend or change
-    /// the Sync, the process is asked to end, and the source is looked at at the interval.
+    /// Whether a rollout may take another step in a reconciliation that began at a time: windows close, people abort, suspend
+    /// or change the Sync, the process is asked to end, and the source is looked at at the interval.
     pub(crate) fn may_go_on(&self, state: &SyncState<'_>, revision: &str, begun: Instant) -> bool {
-        let window = self.find_window(Timestamp::now());
+        let window = find_window_state(&self.spec.windows, Timestamp::now());
         let inputs = StageInputs {
             window_is_open: window.is_none_or(|window| window.is_open),
-            ..self.build_stage_inputs(&state.record, RoundEvent::Waiting, revision)
+            ..self.build_stage_inputs(&state.record, StageEvent::Waiting, revision)
         };
         let is_interrupted = self.interrupt.is_some_and(|is_interrupted| is_interrupted());
         inputs.may_change() && !is_interrupted && begun.elapsed() < self.spec.interval.0
     }
 
-    /// The outcome of a round outside of all windows. Clusters that are being updated are not looked at until one opens, and
-    /// their time limits begin again then.
+    /// The outcome of a reconciliation outside of all windows. Clusters that are being updated are not looked at until one
+    /// opens, and their time limits begin again then.
     pub(crate) fn await_window_between_steps(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         revision: RevisionSession<'_>,
         name: &str,
     ) -> Result<SyncOutcome, ReconcileError> {
@@ -169,14 +175,7 @@ impl Reconciliation<'_> {
             target.progress.stages.get(&stage.name).is_none_or(|progress| progress.finished.is_none())
         });
         let stage = stage.map(|stage| stage.name.clone()).unwrap_or_default();
-        Ok(self.pending_outcome(
-            state,
-            loop_state,
-            &target,
-            &stage,
-            None,
-            &format!(" {}", self.describe_wait()),
-        ))
+        Ok(self.pending_outcome(state, runtime, &target, &stage, None, &format!(" {}", self.describe_wait())))
     }
 
     /// Applies to clusters that are being updated. Returns whether one of them has become healthy.
@@ -223,22 +222,22 @@ impl Reconciliation<'_> {
         }
         // Clusters that fail are reported by the rollout.
         let _ = members.update_status(tracker, &mut state.record.status);
-        recount_clusters(&mut state.record, tracker);
+        count_clusters(&mut state.record, tracker);
         state.save_record()?;
         Ok(healthy)
     }
 
-    /// The outcome of a round that ends before the rollout does.
+    /// The outcome of a reconciliation that ends before the rollout does.
     fn pending_outcome(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         target: &RolloutTarget<'_>,
         stage: &str,
         approval: Option<String>,
         what: &str,
     ) -> SyncOutcome {
-        self.compare_in_turn(state, loop_state, target.revision());
+        self.compare_in_turn(state, runtime, target.revision());
         let (clusters, revision) = (&state.record.clusters, state.record.rollout.as_ref().map(|p| &p.target));
         let updated = clusters.values().filter(|cluster| cluster.revision.as_ref() == revision).count();
         state.record.status.rollout = Some(RolloutStatus {
@@ -251,7 +250,7 @@ impl Reconciliation<'_> {
         let all = format_count(clusters.len(), "cluster");
         let message =
             format!("rolling out {}: {updated} of {all} are at it; stage `{stage}`{what}", target.name);
-        let drift = loop_state.tracker.describe_drift();
+        let drift = runtime.tracker.describe_drift();
         SyncOutcome { reason: SyncReason::Progressing, message, drift }
     }
 
@@ -259,25 +258,25 @@ impl Reconciliation<'_> {
     pub(crate) fn return_clusters(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         SourceState { checkout, name, .. }: &SourceState,
         rendered: Option<RenderedRevision>,
     ) -> Result<SyncOutcome, ReconcileError> {
         let session = match rendered {
             Some(rendered) => rendered.session,
-            None => self.accepted_session(state, loop_state, checkout)?,
+            None => self.accepted_session(state, runtime, checkout)?,
         };
         let repo = self.find_repo(checkout);
         let revision = RevisionSession { session: &session, repo: repo.as_ref() };
-        let ended = self.abort_rollout(state, loop_state, revision, name);
-        loop_state.put_accepted(checkout, session, repo);
+        let ended = self.abort_rollout(state, runtime, revision, name);
+        runtime.put_accepted(checkout, session, repo);
         ended
     }
 
     fn abort_rollout(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         revision: RevisionSession<'_>,
         name: &str,
     ) -> Result<SyncOutcome, ReconcileError> {
@@ -306,10 +305,10 @@ impl Reconciliation<'_> {
         }
         for (former, clusters) in returning {
             self.must_lead()?;
-            self.open_former(state, &mut loop_state.formers, &former)?;
-            let Some((session, repo)) = loop_state.formers.get(&former) else { continue };
+            self.open_former(state, &mut runtime.formers, &former)?;
+            let Some((session, repo)) = runtime.formers.get(&former) else { continue };
             let members = self.member_clusters(session, repo.clone(), state);
-            let tracker = &mut loop_state.tracker;
+            let tracker = &mut runtime.tracker;
             members.update_clusters(target.apply, &clusters, HealthWait::UntilTimeout(None), tracker);
             for (name, cluster) in
                 state.record.clusters.iter_mut().filter(|(name, _)| clusters.contains(*name))
@@ -323,7 +322,7 @@ impl Reconciliation<'_> {
         }
         state.record.status.rollout = None;
         check_not_halted(&state.record.clusters, "abort", target.name)?;
-        self.compare_in_turn(state, loop_state, target.revision());
+        self.compare_in_turn(state, runtime, target.revision());
         let message = format!(
             "the rollout of {} was aborted, and clusters are at their former revisions: push another revision",
             target.name

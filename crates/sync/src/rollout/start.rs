@@ -8,8 +8,9 @@ use federate_sync_api::record::AcceptedRevision;
 use federate_sync_api::stage::SyncStage;
 
 use crate::member_clusters::selection::selected_clusters;
+use crate::outcome::ReconcileError;
 use crate::plan::sessions::digest_rendering;
-use crate::reconciliation::{ReconcileError, Reconciliation};
+use crate::reconciliation::Reconciliation;
 use crate::state::SyncState;
 
 impl Reconciliation<'_> {
@@ -25,7 +26,7 @@ impl Reconciliation<'_> {
             (state.record.rollout, state.record.clusters) = (None, ClusterRevisions::new());
             state.record.status.rollout = None;
             if state.record.policies.is_empty() {
-                state.forget_former_plans(&BTreeSet::new())?;
+                state.storage.forget_former_plans(&BTreeSet::new())?;
             }
             return Ok(None);
         }
@@ -64,7 +65,7 @@ impl Reconciliation<'_> {
         let revisions = clusters.flat_map(|cluster| [cluster.revision.clone(), cluster.former.clone()]);
         let used = revisions.chain([progress.former.clone()]).flatten().collect();
         state.record.rollout = Some(progress);
-        state.forget_former_plans(&used)?;
+        state.storage.forget_former_plans(&used)?;
         Ok(Some(rendering))
     }
 }

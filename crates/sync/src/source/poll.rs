@@ -1,4 +1,4 @@
-//! The first part of a round: where the source is now, and the revision that was fetched and verified.
+//! Where the source is at the beginning of a reconciliation, and the revision that was fetched and verified.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,8 +18,9 @@ use federate_sync_api::status::SyncReason;
 use federate_sync_api::{SourceRef, SyncSource};
 
 use crate::environment::CredentialsError;
-use crate::plan::sessions::{Checkout, FormerSessions, LoopState, SourceState};
-use crate::reconciliation::{ReconcileError, Reconciliation};
+use crate::outcome::ReconcileError;
+use crate::plan::sessions::{Checkout, FormerSessions, SourceState, SyncRuntime};
+use crate::reconciliation::Reconciliation;
 use crate::source::credentials::{GitCredentials, SecretData};
 use crate::source::{
     AdvertisedRefs, Error as SourceError, SourceAddress, SourceRemote, format_revision, normalize_folder,
@@ -33,12 +34,12 @@ impl Reconciliation<'_> {
     pub(crate) fn poll_source(
         &self,
         state: &mut SyncState<'_>,
-        loop_state: &mut LoopState,
+        runtime: &mut SyncRuntime,
         is_overwritten: bool,
     ) -> Result<Option<SourceState>, ReconcileError> {
         match &self.valid_sync.address {
             SourceAddress::Git(address) => self.poll_git(address, state, is_overwritten),
-            SourceAddress::Folder(path) => self.poll_folder(path, loop_state).map(Some),
+            SourceAddress::Folder(path) => self.poll_folder(path, runtime).map(Some),
         }
     }
 
@@ -69,8 +70,8 @@ impl Reconciliation<'_> {
             .map(|source_state| Some(SourceState { branches: Some(branches), ..source_state }))
     }
 
-    /// Runs what waits for clusters to become healthy, or to answer. The wait ends early, and the next round begins at once, when the source
-    /// has another revision than `tip`: the new one may be what makes them healthy.
+    /// Runs what waits for clusters to become healthy, or to answer. The wait ends early, and the next reconciliation begins
+    /// at once, when the source has another revision than `tip`: the new one may be what makes them healthy.
     pub(crate) fn interrupt_when_revised<T>(
         &self,
         cache: &Path,
@@ -107,7 +108,7 @@ impl Reconciliation<'_> {
         result
     }
 
-    /// Whether the source has another revision. A source that cannot be read has none: the next round reports it.
+    /// Whether the source has another revision. A source that cannot be read has none: the next reconciliation reports it.
     fn has_other_revision(&self, address: &str, cache: &Path, tip: &str) -> bool {
         let Ok(credentials) = self.read_credentials() else { return false };
         let source_state = self.build_remote(address, cache, &credentials).poll_refs("");
@@ -176,9 +177,9 @@ impl Reconciliation<'_> {
         }))
     }
 
-    fn poll_folder(&self, path: &Path, loop_state: &mut LoopState) -> Result<SourceState, ReconcileError> {
+    fn poll_folder(&self, path: &Path, runtime: &mut SyncRuntime) -> Result<SourceState, ReconcileError> {
         let (checkout, tip) =
-            Checkout::open_folder(&path.join(normalize_folder(&self.spec.source.path)), loop_state)?;
+            Checkout::open_folder(&path.join(normalize_folder(&self.spec.source.path)), runtime)?;
         let name = format!("sha256:{tip}");
         Ok(SourceState { checkout, tip, branches: None, name })
     }
@@ -222,10 +223,9 @@ impl Reconciliation<'_> {
         let checkout = GitRevision::open_folder(location, &resolved).map_err(SourceError::from)?;
         let checkout = Checkout::Revision(Box::new(checkout.with_submodules(submodules)));
         let repo = self.find_repo(&checkout);
-        let mut loop_state = LoopState::new(self.env);
-        loop_state.select_paths(&self.spec.source.paths);
-        let session =
-            Session::open(checkout.as_source(), loop_state.session_options().with_previous(previous));
+        let mut runtime = SyncRuntime::new(self.env);
+        runtime.select_paths(&self.spec.source.paths);
+        let session = Session::open(checkout.as_source(), runtime.session_options().with_previous(previous));
         match Self::find_refusal(&session, None, None, self.destination()) {
             Some(error) => Err(error),
             None => Ok((session, repo)),

@@ -21,9 +21,9 @@ use federate_session::Session;
 use federate_sync::counters::MetricCounters;
 use federate_sync::credentials::{GitCredentials, SecretData};
 use federate_sync::environment::{
-    CredentialsError, Environment, MemberAccess, ROUND_ALLOWANCE, SyncServices,
+    CredentialsError, Environment, MemberAccess, RECONCILIATION_ALLOWANCE, SyncServices,
 };
-use federate_sync::hub::{HubClient, HubStateStore, Tenancy};
+use federate_sync::hub::{HubClient, HubStates, Tenancy};
 use federate_sync::inspection::{SyncTree, TreeCluster, TreeHealth, diff_sync, read_tree};
 use federate_sync::sync_files::ValidSync;
 
@@ -115,7 +115,7 @@ impl InspectArgs {
     /// Asks something about the Sync.
     fn inspect_sync<T, E: std::error::Error + 'static>(
         &self,
-        ask: impl FnOnce(&ValidSync, &HubStateStore, &Environment<'_>) -> Result<T, E>,
+        ask: impl FnOnce(&ValidSync, &HubStates, &Environment<'_>) -> Result<T, E>,
     ) -> Result<T, CommandError> {
         let (hub, sync) = self.target.connect_hub()?;
         let hub = Arc::new(hub);
@@ -123,13 +123,13 @@ impl InspectArgs {
         let tenancy = Tenancy { trusted: [sync.namespace.clone()].into(), ..Tenancy::default() };
         let valid_sync = hub.load_sync(&sync, &tenancy).map_err(to_command_error)?;
         let temporary = tempfile::tempdir().map_err(to_command_error)?;
-        let states = HubStateStore::new(hub.clone(), temporary.path().to_owned());
+        let states = HubStates::new(hub.clone(), temporary.path().to_owned());
         let context = InspectContext { hub, args: self, tenancy };
         let env = Environment {
             dialects: DIALECTS,
             builder: Some(shared_builder()),
             decryptor: self.decryption.open_decryptor()?,
-            allowance: ROUND_ALLOWANCE,
+            allowance: RECONCILIATION_ALLOWANCE,
             services: &context,
             allowed_signers: None,
             digest_key: digest_key()?,

@@ -19,10 +19,10 @@ use federate_session::Session;
 use federate_sync::counters::MetricCounters;
 use federate_sync::credentials::{GitCredentials, SecretData};
 use federate_sync::environment::{
-    CredentialsError, Environment, MemberAccess, ROUND_ALLOWANCE, SyncServices,
+    CredentialsError, Environment, MemberAccess, RECONCILIATION_ALLOWANCE, SyncServices,
 };
 use federate_sync::http_server;
-use federate_sync::hub::{HubClient, HubStateStore, Leader, LeaderOptions, SyncObjects, Tenancy};
+use federate_sync::hub::{HubClient, HubStates, Leader, LeaderOptions, SyncObjects, Tenancy};
 use federate_sync::registry_access::RegistryAccess;
 use federate_sync::supervisor::{LoopEvent, reconcile_objects_once, watch_objects};
 use federate_sync::sync_files::ValidSync;
@@ -116,7 +116,7 @@ impl ObjectArgs {
     }
 }
 
-/// The context of rounds of Sync objects: the Secrets next to them, and the Lease.
+/// The context of reconciliations of Sync objects: the Secrets next to them, and the Lease.
 struct ObjectContext<'s> {
     hub: Arc<HubClient>,
     access: &'s AccessArgs,
@@ -190,7 +190,7 @@ impl SyncCommand {
         let hub = Arc::new(hub);
         let temporary = tempfile::tempdir().map_err(to_command_error)?;
         let caches = self.state.clone().unwrap_or_else(|| temporary.path().to_owned());
-        let states = HubStateStore::new(hub.clone(), caches);
+        let states = HubStates::new(hub.clone(), caches);
         let services = ObjectContext {
             hub: hub.clone(),
             access: &self.access,
@@ -202,7 +202,7 @@ impl SyncCommand {
             dialects: DIALECTS,
             builder: Some(shared_builder()),
             decryptor: self.decryption.open_decryptor()?,
-            allowance: self.work_limit.map_or(ROUND_ALLOWANCE, StepAllowance::Chosen),
+            allowance: self.work_limit.map_or(RECONCILIATION_ALLOWANCE, StepAllowance::Chosen),
             services: &services,
             allowed_signers: self.allowed_signers.clone(),
             digest_key: digest_key()?,

@@ -133,7 +133,7 @@ impl RollbackCommand {
     }
 }
 
-/// Waits until a round has followed a request, and prints how it ended.
+/// Waits until a reconciliation has followed a request, and prints how it ended.
 fn wait_until_reconciled(
     hub: &HubClient,
     sync: &NamespacedName,

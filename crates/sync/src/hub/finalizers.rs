@@ -17,7 +17,7 @@ impl HubClient {
     /// Adds the finalizer to a Sync that deletes objects with itself, and removes it from others.
     pub(crate) fn update_finalizer(&self, sync: &Sync) -> Result<(), Error> {
         let desired = sync.deletes_objects();
-        self.patch_finalizers(&sync.name, |finalizers| {
+        self.patch_finalizers(&sync.metadata, |finalizers| {
             let has = finalizers.iter().any(|name| name == FINALIZER);
             match (has, desired) {
                 (false, true) => finalizers.push(FINALIZER.into()),
@@ -25,6 +25,11 @@ impl HubClient {
                 _ => {}
             }
         })
+    }
+
+    /// Removes the finalizer from a Sync.
+    pub(crate) fn remove_finalizer(&self, sync: &NamespacedName) -> Result<(), Error> {
+        self.patch_finalizers(sync, |finalizers| finalizers.retain(|name| name != FINALIZER))
     }
 
     /// Whether a namespace is being deleted: nothing new can be created in it.
@@ -67,10 +72,4 @@ impl HubClient {
             other => other.map(drop),
         }
     }
-}
-
-/// Removes the finalizer.
-pub(crate) fn remove_finalizer(hub: &HubClient, sync: &NamespacedName) -> Result<(), Error> {
-    hub.patch_finalizers(sync, |finalizers| finalizers.retain(|name| name != FINALIZER))?;
-    Ok(())
 }
