@@ -2,6 +2,7 @@
 //!
 //! Facts: the defaults that the API reference of Kubernetes 1.36 states field by field.
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Map, Value, json};
 
 use super::values::{list_at, present_at, text_below};
@@ -170,7 +171,7 @@ pub fn encode_string_data(object: &mut Value) {
     let written = object.as_object_mut().and_then(|map| map.shift_remove("stringData"));
     for (key, value) in written.iter().filter_map(Value::as_object).flatten() {
         let bytes = value.as_str().unwrap_or_default().as_bytes();
-        mapping_below(object, "data")[key] = Value::from(encode_base64(bytes));
+        mapping_below(object, "data")[key] = Value::from(BASE64_STANDARD.encode(bytes));
     }
 }
 
@@ -224,34 +225,9 @@ fn default_definition(spec: &mut Value) {
     set_default(names, "singular", || json!(kind.to_lowercase()));
 }
 
-/// Bytes in base64, with padding.
-fn encode_base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for chunk in bytes.chunks(3) {
-        let bits = (0..3).fold(0, |bits, at| (bits << 8) | u32::from(chunk.get(at).copied().unwrap_or(0)));
-        for place in 0..4 {
-            let digit = (bits >> (18 - 6 * place)) & 63;
-            let digit = usize::try_from(digit).ok().and_then(|digit| DIGITS.get(digit));
-            let shown = if place <= chunk.len() { digit.copied().unwrap_or(b'=') } else { b'=' };
-            text.push(char::from(shown));
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bytes_in_base64() {
-        assert_eq!(encode_base64(b""), "");
-        assert_eq!(encode_base64(b"f"), "Zg==");
-        assert_eq!(encode_base64(b"fo"), "Zm8=");
-        assert_eq!(encode_base64(b"foo"), "Zm9v");
-        assert_eq!(encode_base64(b"not-a-secret"), "bm90LWEtc2VjcmV0");
-    }
 
     #[test]
     fn without_affinity_there_is_no_timeout_of_it() {

@@ -5,6 +5,7 @@
 //! are compared and replaced: of namespaces and service accounts nothing, of Services what a hash of the manifest says.
 //! Owners of an object that is applied on the server are patched afterwards.
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Map, Value, json};
 
 use federate_dialect::scheduler_state::compute_digest;
@@ -120,25 +121,9 @@ fn complete_typed(kind: &str, body: &mut Value) {
     {
         let data = map.entry("data").or_insert_with(|| json!({}));
         for (key, text) in texts {
-            data[key.as_str()] = encode_base64(text.as_str().unwrap_or_default()).into();
+            data[key.as_str()] = BASE64_STANDARD.encode(text.as_str().unwrap_or_default()).into();
         }
     }
-}
-
-/// A text in base64.
-fn encode_base64(text: &str) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut encoded = String::new();
-    for chunk in text.as_bytes().chunks(3) {
-        let bits =
-            chunk.iter().fold(0_u32, |bits, byte| (bits << 8) | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        for at in 0..4 {
-            let index = usize::try_from((bits >> (18 - 6 * at)) & 63).unwrap_or(0);
-            let letter = ALPHABET.get(index).copied().unwrap_or(b'=');
-            encoded.push(if at <= chunk.len() { char::from(letter) } else { '=' });
-        }
-    }
-    encoded
 }
 
 /// Whether the agent knows the type of a kind, and compares its parts.
@@ -411,11 +396,6 @@ pub(crate) fn mark_as_managed(live: &mut Object) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn texts_of_secrets_are_encoded() {
-        assert_eq!(["", "s", "se", "secret"].map(encode_base64), ["", "cw==", "c2U=", "c2VjcmV0"]);
-    }
 
     #[test]
     fn a_work_owns_what_the_agent_or_federate_has_applied() {

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -43,7 +44,7 @@ impl ApplySet {
     /// The id, which its members carry as a label.
     pub fn compute_id(&self) -> String {
         let text = format!("{}.{}.ConfigMap.", self.name, self.namespace);
-        format!("applyset-{}-v1", encode_base64url(&Sha256::digest(text)))
+        format!("applyset-{}-v1", BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(text)))
     }
 
     /// An object with the label that makes it a member.
@@ -141,29 +142,12 @@ impl ApplySetContents {
     }
 }
 
-/// Base64 for URLs, without padding.
-fn encode_base64url(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let mut text = String::new();
-    for three in bytes.chunks(3) {
-        let number = three.iter().fold(0u32, |number, byte| (number << 8) | u32::from(*byte))
-            << (8 * (3 - three.len()));
-        for place in 0..=three.len() {
-            let six = (number >> (18 - 6 * place)) & 0x3f;
-            text.push(char::from(LETTERS[six as usize]));
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_id_is_that_of_kubectl() {
-        assert_eq!(encode_base64url(b"fo?"), "Zm8_");
-        assert_eq!(encode_base64url(b"f"), "Zg");
         let id = ApplySet { namespace: "default".into(), name: "federate".into() }.compute_id();
         assert!(id.starts_with("applyset-") && id.ends_with("-v1") && id.len() == 9 + 43 + 3, "{id}");
     }

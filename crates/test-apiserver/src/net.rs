@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use bytes::Bytes;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, channel::Channel};
@@ -23,7 +24,6 @@ use super::certificates::{CertificateError, Certificates};
 use super::cluster::TestCluster;
 use super::faults::DROPPED;
 use super::http::{ApiRequest, Body, ClientCredentials, Response};
-use super::read::encode_base64url;
 
 type Answer = hyper::Response<BoxBody<Bytes, std::convert::Infallible>>;
 
@@ -124,8 +124,8 @@ impl Fleet {
     /// A kubeconfig for the administrator, with one context per cluster, named after it.
     pub fn admin_kubeconfig(&self) -> String {
         let user = json!({
-            "client-certificate-data": encode_base64(&self.certificates.client),
-            "client-key-data": encode_base64(&self.certificates.client_key),
+            "client-certificate-data": BASE64_STANDARD.encode(&self.certificates.client),
+            "client-key-data": BASE64_STANDARD.encode(&self.certificates.client_key),
         });
         self.build_kubeconfig(&user, &self.certificates.authority)
     }
@@ -144,7 +144,7 @@ impl Fleet {
         let mut clusters = Vec::new();
         let mut contexts = Vec::new();
         for name in self.clusters.keys() {
-            let cluster = json!({"server": self.cluster_url(name), "certificate-authority-data": encode_base64(authority)});
+            let cluster = json!({"server": self.cluster_url(name), "certificate-authority-data": BASE64_STANDARD.encode(authority)});
             clusters.push(json!({"name": name, "cluster": cluster}));
             contexts.push(json!({"name": name, "context": {"cluster": name, "user": "tester"}}));
         }
@@ -169,14 +169,6 @@ impl Drop for Fleet {
             runtime.shutdown_background();
         }
     }
-}
-
-fn encode_base64(text: &str) -> String {
-    let mut encoded = encode_base64url(text.as_bytes()).replace('-', "+").replace('_', "/");
-    while !encoded.len().is_multiple_of(4) {
-        encoded.push('=');
-    }
-    encoded
 }
 
 async fn accept_connections(listener: TcpListener, acceptor: TlsAcceptor, served: Arc<Served>) {

@@ -1,5 +1,6 @@
 //! Reading objects: one, or pages of many.
 
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use federate_apiserver_model::{ApiError, ResourceKind, StatusCause};
 use serde_json::{Map, Value, json};
 
@@ -19,7 +20,7 @@ struct ContinueToken {
 impl ContinueToken {
     fn to_text(version: u64, start: &str) -> String {
         let token = json!({"v": "meta.k8s.io/v1", "rv": version, "start": format!("{start}\0")});
-        encode_base64url(token.to_string().as_bytes())
+        BASE64_URL_SAFE_NO_PAD.encode(token.to_string().as_bytes())
     }
 
     fn from_text(text: &str) -> Result<Self, ApiError> {
@@ -28,7 +29,7 @@ impl ContinueToken {
     }
 
     fn decode(text: &str) -> Option<Self> {
-        let token: Value = serde_json::from_slice(&decode_base64url(text)?).ok()?;
+        let token: Value = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(text).ok()?).ok()?;
         let start = token["start"].as_str()?.trim_end_matches('\0').to_owned();
         Some(Self { version: token["rv"].as_i64()?, start })
     }
@@ -198,36 +199,6 @@ fn expired_response(token: &ContinueToken) -> Response {
                    and now may show up in the list.";
     let fresh = json!({"v": "meta.k8s.io/v1", "rv": -1, "start": format!("{}\0", token.start)});
     let mut status = ApiError::new(410, "Expired", message).to_status();
-    status["metadata"] = json!({"continue": encode_base64url(fresh.to_string().as_bytes())});
+    status["metadata"] = json!({"continue": BASE64_URL_SAFE_NO_PAD.encode(fresh.to_string().as_bytes())});
     Response::from_json(410, status)
-}
-
-const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-pub fn encode_base64url(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    for chunk in bytes.chunks(3) {
-        let mut bits = [0_u8; 3];
-        bits[..chunk.len()].copy_from_slice(chunk);
-        let bits = u32::from(bits[0]) << 16 | u32::from(bits[1]) << 8 | u32::from(bits[2]);
-        for place in 0..=chunk.len() {
-            text.push(char::from(DIGITS[(bits >> (18 - 6 * place)) as usize & 63]));
-        }
-    }
-    text
-}
-
-fn decode_base64url(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let (mut bits, mut count) = (0_u32, 0);
-    for c in text.trim_end_matches('=').bytes() {
-        bits = bits << 6 | u32::try_from(DIGITS.iter().position(|d| *d == c)?).ok()?;
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push(u8::try_from(bits >> count & 255).ok()?);
-            bits &= (1 << count) - 1;
-        }
-    }
-    Some(bytes)
 }

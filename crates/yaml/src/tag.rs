@@ -3,6 +3,9 @@
 //! `!!int`, `!!float`, `!!bool`, `!!null` and `!!timestamp` require that the text resolves to that type,
 //! quoted or not; `!!str` keeps the text; `!!binary` is base64; any other tag keeps the text too.
 
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+use base64::{Engine as _, alphabet};
+
 use super::scalar::{self, PlainScalar};
 use granit_parser::Tag;
 use std::borrow::Cow;
@@ -44,46 +47,18 @@ fn describe_mismatch(text: &str, name: &str) -> String {
 
 /// Decodes base64 with padding; each byte that is not part of valid UTF-8 becomes U+FFFD.
 fn decode_binary(text: &str) -> Result<String, String> {
-    let bytes = decode_base64(text).ok_or_else(|| "this `!!binary` value is not valid base64".to_owned())?;
+    // The bits that the last symbol has too many need not be zero.
+    let config = GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true);
+    let symbols: Vec<u8> = text.bytes().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
+    let bytes = GeneralPurpose::new(&alphabet::STANDARD, config)
+        .decode(symbols)
+        .map_err(|_| "this `!!binary` value is not valid base64".to_owned())?;
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         out.push_str(chunk.valid());
         out.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
     }
     Ok(out)
-}
-
-fn decode_base64(text: &str) -> Option<Vec<u8>> {
-    let symbols: Vec<u8> = text.bytes().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
-    if !symbols.len().is_multiple_of(4) {
-        return None;
-    }
-    let padding = symbols.iter().rev().take_while(|&&byte| byte == b'=').count();
-    if padding > 2 {
-        return None;
-    }
-    let mut out = Vec::with_capacity(symbols.len() / 4 * 3);
-    for quad in symbols.get(..symbols.len() - padding)?.chunks(4) {
-        let mut bits = 0u32;
-        for &symbol in quad {
-            bits = bits << 6 | decode_sextet(symbol)?;
-        }
-        bits <<= 6 * (4 - quad.len());
-        out.extend_from_slice(bits.to_be_bytes().get(1..quad.len())?);
-    }
-    Some(out)
-}
-
-fn decode_sextet(symbol: u8) -> Option<u32> {
-    let value = match symbol {
-        b'A'..=b'Z' => symbol - b'A',
-        b'a'..=b'z' => symbol - b'a' + 26,
-        b'0'..=b'9' => symbol - b'0' + 52,
-        b'+' => 62,
-        b'/' => 63,
-        _ => return None,
-    };
-    Some(u32::from(value))
 }
 
 /// `2001-1-2`, `2001-01-02 3:4:5.6`, or the same with `T` or `t` and then `Z` or an offset `+01:00`.
