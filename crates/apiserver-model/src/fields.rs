@@ -58,11 +58,6 @@ impl FieldSet {
         self.own
     }
 
-    /// Whether the item or field itself is in it.
-    pub fn has_element(&self, element: &PathElement) -> bool {
-        self.find_below(element).is_some_and(|below| below.own)
-    }
-
     /// The set below an item or field.
     pub fn find_below(&self, element: &PathElement) -> Option<&FieldSet> {
         self.find_index(element).ok().and_then(|place| self.below.get(place)).map(|(_, below)| below)

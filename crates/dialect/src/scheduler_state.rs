@@ -12,6 +12,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
+use federate_kubernetes::Object;
+
 use crate::gojson;
 
 /// The scheduler state of a placement, as it stands in a plan. Clones share it.
@@ -71,6 +73,15 @@ pub fn compute_digest(value: &Value) -> String {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
     format!("{hash:016x}")
+}
+
+/// The digest of a template, to find out whether it has changed. Its status does not count.
+pub fn compute_template_digest(template: &Object) -> String {
+    let mut body = template.body.clone();
+    if let Some(body) = body.as_object_mut() {
+        body.remove("status");
+    }
+    compute_digest(&body)
 }
 
 /// Reads a field of a state. A value of another form counts as absent, so that the other fields are still read.

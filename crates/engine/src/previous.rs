@@ -60,7 +60,16 @@ pub fn read_own(bytes: &[u8]) -> Result<Plan, Error> {
     parse_plan(bytes, false)
 }
 
+/// Rows that somebody has moved are sorted again.
 fn parse_plan(bytes: &[u8], untyped: bool) -> Result<Plan, Error> {
+    let mut plan = parse_rows(bytes, untyped)?;
+    if !plan.placements.is_sorted_by(|a, b| a.object <= b.object) {
+        plan.placements.sort_by(|a, b| a.object.cmp(&b.object));
+    }
+    Ok(plan)
+}
+
+fn parse_rows(bytes: &[u8], untyped: bool) -> Result<Plan, Error> {
     let text = std::str::from_utf8(bytes).ok();
     if let Some(plan) = text.and_then(in_chunks) {
         return Ok(plan);

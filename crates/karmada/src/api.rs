@@ -6,11 +6,12 @@
 //! before the definition is applied (`targetCluster` of a static weight, `decisionConditions`), the
 //! structure is not required here either.
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use federate_kubernetes::crd;
 use federate_kubernetes::schema::Shape;
 use federate_kubernetes::selector::{LabelSelector, SelectorRequirement};
+use federate_kubernetes::{Object, crd};
 
 use super::version::ZoneMatch;
 
@@ -71,4 +72,12 @@ crd! {
         /// How the release compares zones.
         pub zones: ZoneMatch,
     }
+}
+
+/// Reads a section of an object; its default where it is absent or null.
+pub(crate) fn read_section<T: Default + DeserializeOwned>(
+    object: &Object,
+    key: &str,
+) -> Result<T, serde_json::Error> {
+    object.value_at(&[key]).filter(|value| !value.is_null()).map_or(Ok(T::default()), T::deserialize)
 }

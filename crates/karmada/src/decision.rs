@@ -15,7 +15,7 @@ use super::unclaimed_objects::keep_unclaimed;
 use super::version::DeletingClusters;
 use super::workload::Workload;
 use super::{KarmadaPlanner, NAME, defaults};
-use federate_dialect::scheduler_state::compute_digest;
+use federate_dialect::scheduler_state::compute_template_digest;
 use federate_dialect::{
     ClusterDependency, DialectDecisions, Placed, PlacedClusters, Placement, PreviousPlan, Unschedulable,
 };
@@ -341,7 +341,10 @@ impl<'d, 'a> SchedulingDecision<'d, 'a> {
             Claim::Applied(PolicyMatch { policy, .. }) => {
                 let claimed = previous.and_then(|row| row.policy.as_ref()) == Some(&policy.object.id);
                 !(policy.is_lazy() && claimed)
-                    || state.template_digest.as_deref().is_some_and(|last| last != template_digest(template))
+                    || state
+                        .template_digest
+                        .as_deref()
+                        .is_some_and(|last| last != compute_template_digest(template))
             }
         };
         let applied = state.applied_placement.as_deref().filter(|_| !applies);
@@ -478,7 +481,7 @@ impl<'d, 'a> SchedulingDecision<'d, 'a> {
         if !self.policy.is_lazy() {
             state.template_digest = None;
         } else if self.applies || state.template_digest.is_none() {
-            state.template_digest = Some(template_digest(self.template));
+            state.template_digest = Some(compute_template_digest(self.template));
         }
         state
     }
@@ -612,15 +615,6 @@ impl<'d, 'a> SchedulingDecision<'d, 'a> {
             message: failure.message.clone(),
         });
     }
-}
-
-/// The digest of a template, to find out whether it has changed. Its status does not count.
-fn template_digest(template: &Object) -> String {
-    let mut body = template.body.clone();
-    if let Some(body) = body.as_object_mut() {
-        body.remove("status");
-    }
-    compute_digest(&body)
 }
 
 /// Whether equal shares go to later names first: when the FNV-1a hash of the template's uid is odd.

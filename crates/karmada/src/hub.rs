@@ -17,6 +17,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::api::read_section;
 use crate::state::KarmadaState;
 use crate::{NAME, RELEASES};
 
@@ -131,13 +132,6 @@ pub fn find_left_out(objects: &[Object]) -> Vec<(&ObjectRef, &'static str)> {
         }
     }
     left_out
-}
-
-fn read_section<T: Default + for<'de> Deserialize<'de>>(
-    object: &Object,
-    key: &str,
-) -> Result<T, serde_json::Error> {
-    object.value_at(&[key]).filter(|value| !value.is_null()).map_or(Ok(T::default()), T::deserialize)
 }
 
 fn row_from_binding(binding: &Object, spec: Spec, status: &Status) -> Placement {

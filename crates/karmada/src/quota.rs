@@ -12,6 +12,8 @@ use federate_kubernetes::{Object, ObjectRef};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::api::read_section;
+
 mod admission;
 mod planned_quota;
 mod usage;
@@ -37,13 +39,6 @@ struct Spec {
 struct Assignment {
     cluster_name: String,
     hard: Option<ResourceList>,
-}
-
-fn read_section<T: Default + for<'de> Deserialize<'de>>(
-    object: &Object,
-    key: &str,
-) -> Result<T, serde_json::Error> {
-    object.value_at(&[key]).filter(|value| !value.is_null()).map_or(Ok(T::default()), T::deserialize)
 }
 
 fn read_quantities(list: &ResourceList) -> BTreeMap<String, FormattedQuantity> {

@@ -11,7 +11,7 @@ use super::state::{KubeAdmiralState, PendingController};
 use super::trigger::{self, SchedulingTriggers, TriggerClusters, TriggerVerdict};
 use super::types::TypeConfig;
 use super::{KubeAdmiralPlanner, NAME, keys, overrides, podspec};
-use federate_dialect::scheduler_state::compute_digest;
+use federate_dialect::scheduler_state::compute_template_digest;
 use federate_dialect::{Placed, PlacedClusters, Placement, PreviousPlan, Unschedulable};
 use federate_kubernetes::{ClusterName, Object, ObjectRef, pods};
 
@@ -127,7 +127,7 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
             unclear_migration,
             last,
             before: row.map(|row| row.clusters.clone()),
-            source: source_digest(template),
+            source: compute_template_digest(template),
             key: template.id.namespaced_name(),
         }
     }
@@ -449,15 +449,6 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
             format!("0/{all} clusters are available: {}", counts.join(", "))
         }
     }
-}
-
-/// The digest of all that reaches the federated object of a template.
-fn source_digest(template: &Object) -> String {
-    let mut body = template.body.clone();
-    if let Some(body) = body.as_object_mut() {
-        body.remove("status");
-    }
-    compute_digest(&body)
 }
 
 /// Adds clusters to a placement. The scheduler state keeps those that the scheduler chose.

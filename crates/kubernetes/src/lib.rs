@@ -32,4 +32,4 @@ pub use connection::{Connection, ConnectionError};
 pub use federate_yaml::pointer;
 pub use finding::{Finding, Severity};
 pub use live_objects::LiveObjects;
-pub use object::{Labels, Object, ObjectRef, Origin};
+pub use object::{Labels, Object, ObjectRef, Origin, UnversionedRef};

@@ -16,7 +16,7 @@ impl LiveObjects {
     pub fn insert(&mut self, cluster: ClusterName, objects: Vec<Object>) {
         let all = self.clusters.entry(cluster).or_default();
         all.extend(objects);
-        all.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
+        all.sort_by(|a, b| a.id.unversioned().cmp(&b.id.unversioned()));
     }
 
     /// Whether the objects of the cluster are known: if so, an object that is not listed does not exist.
@@ -34,7 +34,7 @@ impl LiveObjects {
         name: &str,
     ) -> Option<&Object> {
         let all = self.clusters.get(cluster)?;
-        let at = all.binary_search_by(|o| sort_key(o).cmp(&(group, kind, namespace, name))).ok()?;
+        let at = all.binary_search_by(|o| o.id.unversioned().cmp(&(group, kind, namespace, name))).ok()?;
         all.get(at)
     }
 
@@ -42,7 +42,7 @@ impl LiveObjects {
     pub fn get_mut(&mut self, cluster: &str, id: &ObjectRef) -> Option<&mut Object> {
         let all = self.clusters.get_mut(cluster)?;
         let wanted = (id.group(), id.kind.as_str(), id.namespace.as_deref(), id.name.as_str());
-        let at = all.binary_search_by(|o| sort_key(o).cmp(&wanted)).ok()?;
+        let at = all.binary_search_by(|o| o.id.unversioned().cmp(&wanted)).ok()?;
         all.get_mut(at)
     }
 
@@ -66,11 +66,7 @@ impl LiveObjects {
     }
 }
 
-/// The start of the [sort key](sort_key) that the objects of a kind in a namespace share.
+/// The start of the sort key that the objects of a kind in a namespace share.
 fn kind_key(object: &Object) -> (&str, &str, Option<&str>) {
     (object.id.group(), &object.id.kind, object.id.namespace.as_deref())
-}
-
-fn sort_key(object: &Object) -> (&str, &str, Option<&str>, &str) {
-    (object.id.group(), &object.id.kind, object.id.namespace.as_deref(), &object.id.name)
 }

@@ -29,10 +29,18 @@ pub struct ObjectRef {
     pub name: String,
 }
 
+/// The group, kind, namespace and name of an object.
+pub type UnversionedRef<'o> = (&'o str, &'o str, Option<&'o str>, &'o str);
+
 impl ObjectRef {
     /// The API group: `apps` of `apps/v1`, empty for `v1`.
     pub fn group(&self) -> &str {
         self.api_version.split_once('/').map_or("", |(group, _)| group)
+    }
+
+    /// The identity without the version: two versions of an object are the same object.
+    pub fn unversioned(&self) -> UnversionedRef<'_> {
+        (self.group(), &self.kind, self.namespace.as_deref(), &self.name)
     }
 
     /// `namespace/name`, or only the name without a namespace.

@@ -25,20 +25,13 @@ use super::runtime::join_result;
 use super::{ApplyOptions, DesiredState, Error};
 use federate_apiserver_model::ResourceKind;
 use federate_apiserver_model::lists::read_item;
-use federate_kubernetes::{ClusterName, LiveObjects, Object, ObjectRef};
+use federate_kubernetes::{ClusterName, LiveObjects, Object, ObjectRef, UnversionedRef};
 use federate_reconcile::ApplySet;
 use federate_reconcile::apply_set::ApplySetContents;
 use federate_reconcile::cluster::DecisionContext;
 use federate_reconcile::comparison::is_read_first;
 use federate_reconcile::listed_object::ListedObject;
 use federate_reconcile::ownership::is_member;
-
-/// An object, whatever its version.
-type ObjectKey<'o> = (&'o str, &'o str, Option<&'o str>, &'o str);
-
-fn object_key(object: &ObjectRef) -> ObjectKey<'_> {
-    (object.group(), &object.kind, object.namespace.as_deref(), &object.name)
-}
 
 /// Reads a cluster. Where decisions are made, objects that are unchanged by their text are not read further.
 pub(super) async fn read_cluster_state(
@@ -71,8 +64,11 @@ pub(super) async fn read_cluster_state(
     let kinds = kinds::find_kinds(client, desired, &members).await?;
     let ids: Vec<String> = sets.iter().map(|set| set.compute_id()).collect();
     let selector = member_selector(&ids);
-    let versions: BTreeMap<ObjectKey<'_>, &str> =
-        desired.objects.iter().map(|(object, _)| (object_key(object), object.api_version.as_str())).collect();
+    let versions: BTreeMap<UnversionedRef<'_>, &str> = desired
+        .objects
+        .iter()
+        .map(|(object, _)| (object.unversioned(), object.api_version.as_str()))
+        .collect();
 
     let lists: Vec<ListRequest> = kinds
         .served_kinds()
@@ -86,11 +82,11 @@ pub(super) async fn read_cluster_state(
     };
     ScopeCorrections::new(desired, &kinds).rename_objects(&mut objects);
     objects.retain(|object| {
-        versions.get(&object_key(&object.id)).is_none_or(|version| *version == object.id.api_version)
+        versions.get(&object.id.unversioned()).is_none_or(|version| *version == object.id.api_version)
     });
-    objects.sort_by(|a, b| object_key(&a.id).cmp(&object_key(&b.id)));
+    objects.sort_by(|a, b| a.id.unversioned().cmp(&b.id.unversioned()));
     // Objects that are not desired are read once, in any version.
-    objects.dedup_by(|a, b| object_key(&a.id) == object_key(&b.id));
+    objects.dedup_by(|a, b| a.id.unversioned() == b.id.unversioned());
     let members = objects.iter().filter(|object| ids.iter().any(|id| is_member(&object.body, id)));
     let members = members.map(|object| object.id.clone()).collect();
 
@@ -165,7 +161,8 @@ async fn read_missing(
 ) -> Result<(Vec<Object>, BTreeMap<ObjectRef, String>), Error> {
     let mut namespaces: BTreeMap<(&str, &str, Option<&str>), Vec<&ObjectRef>> = BTreeMap::new();
     for (object, _) in &desired.objects {
-        let is_found = found.binary_search_by(|other| object_key(&other.id).cmp(&object_key(object))).is_ok();
+        let is_found =
+            found.binary_search_by(|other| other.id.unversioned().cmp(&object.unversioned())).is_ok();
         if !is_found && kinds.is_served(object) {
             let place = (object.api_version.as_str(), object.kind.as_str(), object.namespace.as_deref());
             namespaces.entry(place).or_default().push(object);

@@ -37,7 +37,7 @@ pub use hydrator::DryCommit;
 pub use layout::{BranchContents, BranchLayout, BuiltBranch, FileLayout};
 pub use names::{check_local_names, find_excluding};
 pub use notes::{NOTES_REF, write_notes};
-pub use remote::{GitRemote, PushResult, RemoteBranches};
+pub use remote::{GitRemote, PushResult, RemoteBranches, matches_pattern};
 pub use update::{BranchUpdate, find_tip, not_checked_out, update_branches};
 
 /// A branch and folder, for messages: `branch rendered`, `folder out of branch main`.

@@ -193,8 +193,7 @@ impl OutputFolder {
 
     /// The manifest of an object for a cluster that an earlier run wrote.
     pub fn read_previous_manifest(&self, object: &ObjectRef, cluster: &str) -> Option<Arc<str>> {
-        let rows = &self.previous.as_ref()?.placements;
-        rows.iter().find(|row| row.object == *object && row.reaches_cluster(cluster))?;
+        self.previous.as_ref()?.find_placement(object).filter(|row| row.reaches_cluster(cluster))?;
         let root = self.root.as_ref()?.as_fd();
         previous_output::read_manifest(root, &cluster_folder(cluster), &ObjectPath::from_object(object))
             .map(Into::into)

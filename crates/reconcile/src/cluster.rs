@@ -21,7 +21,7 @@ use federate_dialect::{ControlPlaneAction, Placement, SyncOp};
 use federate_engine::autoscalers::Autoscalers;
 use federate_engine::deletions::PruneLimit;
 use federate_engine::{Engine, Rendering};
-use federate_kubernetes::{Cluster, ClusterName, LiveObjects, Object, ObjectRef};
+use federate_kubernetes::{Cluster, ClusterName, LiveObjects, Object, ObjectRef, UnversionedRef};
 
 /// Kinds whose objects hold data that cannot be restored, or whose deletion deletes other objects.
 const KEPT_KINDS: [&str; 3] = ["Namespace", "CustomResourceDefinition", "PersistentVolumeClaim"];
@@ -99,15 +99,8 @@ pub struct ClusterDecisions {
     pub orphans: Option<usize>,
 }
 
-/// The identity of an object in a cluster, whatever its version.
-type Key<'o> = (&'o str, &'o str, Option<&'o str>, &'o str);
-
 /// The objects that are rendered for a cluster or held back: no other managed object is desired there.
-type DesiredKeys<'o> = BTreeSet<Key<'o>>;
-
-fn object_key(id: &ObjectRef) -> Key<'_> {
-    (id.group(), &id.kind, id.namespace.as_deref(), &id.name)
-}
+type DesiredKeys<'o> = BTreeSet<UnversionedRef<'o>>;
 
 impl DecisionContext<'_> {
     /// The cluster of this name in the inventory.
@@ -230,7 +223,8 @@ impl DecisionContext<'_> {
     fn add_pruning(&self, cluster: &Cluster, live: &LiveObjects, decided: &mut ClusterDecisions) {
         if !self.incomplete {
             let rendered = self.desired.rendered_for(&cluster.name).map(|desired| &desired.object);
-            let desired = rendered.chain(self.desired.held_for(&cluster.name)).map(object_key).collect();
+            let desired =
+                rendered.chain(self.desired.held_for(&cluster.name)).map(ObjectRef::unversioned).collect();
             let (more, too_many) = self.decide_unrendered(cluster, live, &desired);
             decided.stopped = too_many.filter(|_| self.drift.is_none());
             let sent = more.iter().filter_map(|decision| decision.request.as_ref());
@@ -335,7 +329,7 @@ impl DecisionContext<'_> {
         let is_member = self.settings.is_member();
         // Most objects are rendered.
         let others =
-            live.cluster_objects(&cluster.name).iter().filter(|o| !desired.contains(&object_key(&o.id)));
+            live.cluster_objects(&cluster.name).iter().filter(|o| !desired.contains(&o.id.unversioned()));
         others.filter(move |object| is_member(&object.body))
     }
 

@@ -69,11 +69,6 @@ pub fn differing_folders<'p>(first: &'p str, second: &'p str) -> Option<(&'p str
     first.zip(second)
 }
 
-/// The identity without the API version: two versions of an object are the same object.
-pub(crate) fn unversioned_identity(object: &Object) -> (&str, &str, Option<&str>, &str) {
-    (object.id.group(), &object.id.kind, object.id.namespace.as_deref(), &object.id.name)
-}
-
 /// Keeps the first of several definitions of an object, and returns the duplicates. `differ` compares two definitions.
 pub(crate) fn separate_duplicates<T: Send>(
     mut items: Vec<T>,
@@ -82,12 +77,12 @@ pub(crate) fn separate_duplicates<T: Send>(
 ) -> (Vec<T>, Vec<Duplicate>) {
     items.par_sort_unstable_by(|a, b| {
         let (a, b) = (object(a), object(b));
-        unversioned_identity(a).cmp(&unversioned_identity(b)).then_with(|| a.origin.cmp(&b.origin))
+        a.id.unversioned().cmp(&b.id.unversioned()).then_with(|| a.origin.cmp(&b.origin))
     });
     let mut duplicates: Vec<Duplicate> = Vec::new();
     items.dedup_by(|item, first| {
         let (other, kept) = (object(item), object(first));
-        if unversioned_identity(other) != unversioned_identity(kept) {
+        if other.id.unversioned() != kept.id.unversioned() {
             return false;
         }
         if duplicates.last().is_none_or(|last| last.id != kept.id) {

@@ -13,7 +13,6 @@ use crate::build::{
     BuildError, BuildJob, BuildOutput, Builder, ChartJob, FileGeneration, InputFile, KustomizationJob,
 };
 use crate::config::{CLUSTER_PLACEHOLDER, Hooks, LoadRestrictor, PerCluster, SourceConfig, SourceKind};
-use crate::duplicates::unversioned_identity;
 use crate::file_tree::{EntryKind, FileTree, TreeEntry, TreeError};
 use crate::{Claims, RepoFiles, Role, documents};
 
@@ -738,7 +737,7 @@ impl Builds {
                 }) {
                     let Some(sources) = builders.get(&owned_identity(&object)) else { continue };
                     let objects = taken.entry(sources.clone()).or_default();
-                    if objects.iter().all(|one| unversioned_identity(one) != unversioned_identity(&object)) {
+                    if objects.iter().all(|one| one.id.unversioned() != object.id.unversioned()) {
                         objects.push(object);
                     }
                 }
@@ -765,7 +764,7 @@ impl Builds {
 }
 
 pub(crate) fn owned_identity(object: &Object) -> (String, String, Option<String>, String) {
-    let (group, kind, namespace, name) = unversioned_identity(object);
+    let (group, kind, namespace, name) = object.id.unversioned();
     (group.to_owned(), kind.to_owned(), namespace.map(str::to_owned), name.to_owned())
 }
 

@@ -8,7 +8,7 @@ use anstyle::AnsiColor;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::table::{TextStyle, format_count};
+use super::table::{TextStyle, format_count, write_section};
 use federate_dialect::Placement;
 use federate_kubernetes::cluster::NotReady;
 use federate_kubernetes::{ClusterName, ObjectRef, finding};
@@ -398,16 +398,6 @@ pub fn explained_cluster(explained: &ExplainedCluster, table: &str, style: TextS
         out.push_str(table);
     }
     out
-}
-
-fn write_section(out: &mut String, title: &str, lines: &[String]) {
-    if lines.is_empty() {
-        return;
-    }
-    let _ = writeln!(out, "\n{title}");
-    for line in lines {
-        let _ = writeln!(out, "  {line}");
-    }
 }
 
 fn resource_in_words(one: &ClusterResource) -> String {

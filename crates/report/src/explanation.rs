@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::table::{TextStyle, format_count};
+use super::table::{TextStyle, format_count, write_section};
 use federate_dialect::rollout::RolloutExplanation;
 use federate_dialect::{ClusterVerdict, DeletionProgress, DeletionState, Explanation, OverrideChange};
 use federate_kubernetes::{ClusterName, ObjectRef, Origin, finding};
@@ -186,16 +186,6 @@ pub fn format_explanation(explained: &ExplainedObject, style: TextStyle) -> Stri
     let facts: Vec<String> = explained.facts.iter().map(format_fact).collect();
     write_section(&mut out, "Facts of the snapshot that decided", &facts);
     out
-}
-
-fn write_section(out: &mut String, title: &str, lines: &[String]) {
-    if lines.is_empty() {
-        return;
-    }
-    let _ = writeln!(out, "\n{title}");
-    for line in lines {
-        let _ = writeln!(out, "  {line}");
-    }
 }
 
 fn format_fact(fact: &Fact) -> String {

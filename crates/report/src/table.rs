@@ -81,3 +81,14 @@ pub fn write_table<const N: usize>(
         let _ = writeln!(out, "{line}");
     }
 }
+
+/// Writes lines below a title, indented; nothing where there are none.
+pub(super) fn write_section(out: &mut String, title: &str, lines: &[String]) {
+    if lines.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\n{title}");
+    for line in lines {
+        let _ = writeln!(out, "  {line}");
+    }
+}

@@ -31,11 +31,11 @@ impl Session {
     /// The facts of the snapshot that decide about an object; none without a snapshot.
     pub(crate) fn find_facts(&self, object: &ObjectRef) -> Vec<Fact> {
         let Some(stored) = self.snapshot() else { return Vec::new() };
-        let rows = &self.plan().placements;
-        let Some(row) = rows.iter().find(|row| row.object == *object) else { return Vec::new() };
+        let plan = self.plan();
+        let Some(row) = plan.find_placement(object) else { return Vec::new() };
         // Without a policy, it goes where the object goes that needs it.
         let leader = row.required_by.first().filter(|_| row.policy.is_none());
-        let leader = leader.and_then(|leader| rows.iter().find(|row| row.object == *leader));
+        let leader = leader.and_then(|leader| plan.find_placement(leader));
         let row = leader.unwrap_or(row);
         let object = &row.object;
         let deciding = WithoutFact { session: self, row, subjects: self.subjects_of(row) };

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use federate_kubernetes::Object;
 use federate_repo::{BuildRoot, BuildTool};
 use serde_json::{Value, json};
 
@@ -102,7 +101,7 @@ fn group_alternatives(builds: &[BuildRoot]) -> Vec<Vec<String>> {
     let unbuilt = builds.iter().filter(|build| build.tool == BuildTool::Kustomize && !build.is_built);
     for build in unbuilt.filter(|build| build.alternatives.is_empty()) {
         for object in &build.objects {
-            by_object.entry(identify(object)).or_default().insert(build.folder.clone());
+            by_object.entry(object.id.unversioned()).or_default().insert(build.folder.clone());
         }
     }
     sets.extend(by_object.into_values());
@@ -116,10 +115,6 @@ fn group_alternatives(builds: &[BuildRoot]) -> Vec<Vec<String>> {
     }
     groups.sort();
     groups.into_iter().map(|group| group.into_iter().collect()).collect()
-}
-
-fn identify(object: &Object) -> (&str, &str, Option<&str>, &str) {
-    (object.id.group(), &object.id.kind, object.id.namespace.as_deref(), &object.id.name)
 }
 
 /// The parent of a folder, and its name.

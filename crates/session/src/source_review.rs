@@ -272,7 +272,7 @@ impl<'r> Provided<'r> {
             let labels = templates.clone().filter_map(|object| object.label("helm.sh/chart"));
             charts.extend(labels.filter_map(|label| Some(label.rsplit_once('-')?.0.to_owned())));
         }
-        Self { objects: templates.map(unversioned_identity).collect(), charts }
+        Self { objects: templates.map(|object| object.id.unversioned()).collect(), charts }
     }
 
     /// Whether the output of a chart with this name is in the repo.
@@ -282,13 +282,13 @@ impl<'r> Provided<'r> {
 
     /// Whether the repo has an object that a build gives.
     fn has_object(&self, build: &BuildRoot, object: &Object) -> bool {
-        if self.objects.contains(&unversioned_identity(object)) {
+        if self.objects.contains(&object.id.unversioned()) {
             return true;
         }
         // The names of generated objects end in a hash.
         let is_generated = object.origin.file == build.file;
         is_generated && {
-            let (group, kind, namespace, name) = unversioned_identity(object);
+            let (group, kind, namespace, name) = object.id.unversioned();
             let start = format!("{name}-");
             let from = (group, kind, namespace, start.as_str());
             let next = self.objects.range(from..).next();
@@ -298,11 +298,6 @@ impl<'r> Provided<'r> {
             })
         }
     }
-}
-
-/// The identity without the API version.
-fn unversioned_identity(object: &Object) -> (&str, &str, Option<&str>, &str) {
-    (object.id.group(), &object.id.kind, object.id.namespace.as_deref(), &object.id.name)
 }
 
 /// What is known about one build.

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use git2::{Oid, Reference as GitReference, Repository};
 
+use federate_publish::branch::matches_pattern;
 use federate_source::git::program::{self, GitCommand, GitLimits, without_credentials};
 use federate_source::git::{self, AllowedSigners, GitLocation, ResolvedRevision, verify};
 use federate_sync_api::{SourceRef, SyncSource, VerificationMode};
@@ -494,13 +495,4 @@ pub fn normalize_folder(path: &str) -> String {
 /// Whether a call of git has exceeded a limit, which it would again.
 fn is_limit(error: &Error) -> bool {
     matches!(error, Error::Program(program::Error::Late { .. } | program::Error::TooLarge { .. }))
-}
-
-fn matches_pattern(pattern: &str, branch: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == branch,
-        Some((before, after)) => {
-            branch.len() > before.len() + after.len() && branch.starts_with(before) && branch.ends_with(after)
-        }
-    }
 }

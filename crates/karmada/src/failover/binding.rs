@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::FailoverOptions;
-use crate::api::Failover;
+use crate::api::{Failover, read_section};
 use crate::capacity::taints::ClusterTaint;
 use crate::hub::APPLIED_PLACEMENT;
 use crate::workload::{Requirements, Workload};
@@ -155,13 +155,6 @@ struct AggregatedStatus {
     #[serde(deserialize_with = "null_default")]
     health: String,
     status: Option<Value>,
-}
-
-fn read_section<T: Default + for<'de> Deserialize<'de>>(
-    object: &Object,
-    key: &str,
-) -> Result<T, serde_json::Error> {
-    object.value_at(&[key]).filter(|value| !value.is_null()).map_or(Ok(T::default()), T::deserialize)
 }
 
 impl EvictionTask {

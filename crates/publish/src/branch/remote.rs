@@ -208,7 +208,8 @@ fn is_concurrent_update(stderr: &str) -> bool {
     !excluded && signs.iter().any(|sign| stderr.contains(sign))
 }
 
-fn matches_pattern(pattern: &str, branch: &str) -> bool {
+/// Whether the name of a branch is a name or has the form `START*END`.
+pub fn matches_pattern(pattern: &str, branch: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == branch,
         Some((before, after)) => {
