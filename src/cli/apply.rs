@@ -116,7 +116,7 @@ enum Adopt {
 }
 
 impl Adopt {
-    fn to_adoption_rule(self) -> AdoptionMode {
+    fn to_adoption_mode(self) -> AdoptionMode {
         match self {
             Self::Never => AdoptionMode::Never,
             Self::IfNoDiff => AdoptionMode::IfNoDiff,
@@ -142,7 +142,7 @@ impl ApplyCommand {
             prune: &self.prune,
             decryption: Some(&self.decryption),
             purpose: Purpose::Apply {
-                adopt: self.adopt.map(Adopt::to_adoption_rule),
+                adopt: self.adopt.map(Adopt::to_adoption_mode),
                 force: self.force,
                 replace: self.replace,
             },

@@ -174,6 +174,7 @@ impl MemberRun<'_> {
         self.show_phase("planning");
         let writes = !matches!(self.purpose, Purpose::Drift { correct: false, .. });
         let destination = if writes { Destination::Clusters } else { Destination::Files };
+        session.render();
         let findings = session.findings_for(destination);
         self.args.say_cluster_notices(&session)?;
         self.args.report_findings(&session, &findings);
@@ -192,8 +193,7 @@ impl MemberRun<'_> {
             Reconciler::new(&session, &options).with_repo(repo).with_moved_from(self.moved.cloned());
         // Like the session, it is freed by the end of the process.
         let reconciler = ManuallyDrop::new(reconciler);
-        let (actions, dry_run) =
-            self.decide_actions(&session, &reconciler, surveyed.as_ref(), early.as_ref())?;
+        let (actions, dry_run) = self.carry_out(&session, &reconciler, surveyed.as_ref(), early.as_ref())?;
         let everything = !dry_run && matches!(self.purpose, Purpose::Apply { .. });
         let errors = report::format_errors(&actions, everything);
         print_lines("error", &errors);
@@ -204,8 +204,8 @@ impl MemberRun<'_> {
         Ok(ControlFlow::Continue(MemberRunResult { actions, regions, failed }))
     }
 
-    /// The actions, and whether no writes were made.
-    fn decide_actions(
+    /// Decides the actions, and performs them where writes are made. Returns whether none are.
+    fn carry_out(
         &self,
         session: &Session,
         reconciler: &Reconciler<'_>,

@@ -19,7 +19,7 @@ use federate_live::snapshot::{read_inventory, read_status};
 use federate_live::{Access, FoundPlan, Kubeconfig, SurveyOptions, survey_clusters};
 use federate_reconcile::ApplySet;
 use federate_reconcile::listed_object::ListedObject;
-use federate_sync::hub::{PlanStoreError, PlanStoreIndex};
+use federate_sync::hub::{RecordStoreError, RecordStoreIndex};
 use federate_sync_api::record::{SyncRecord, compute_digest};
 use federate_sync_api::status::SyncStatus;
 use federate_sync_api::{NamespacedName, Sync};
@@ -174,7 +174,7 @@ fn plan_of_sync(data: &Value, packed: &[u8]) {
     let right = compute_digest([packed]);
     let data = data.to_string().replace("\"@\"", &format!("\"{right}\"")).replace('@', &right[..12]);
     let object = json!({"data": serde_json::from_str::<Value>(&data).unwrap_or_default()});
-    let index = PlanStoreIndex { name: "federate.web", object: &object };
+    let index = RecordStoreIndex { name: "federate.web", object: &object };
     let mut read = 0;
     let found = index.read_parts("", |name| {
         let own = name.strip_prefix("federate.web.");
@@ -186,8 +186,8 @@ fn plan_of_sync(data: &Value, packed: &[u8]) {
     });
     match found {
         Ok(Some(text)) => check_plan(&text),
-        Ok(None) | Err(PlanStoreError::Contents(_)) => {}
-        Err(PlanStoreError::Server(error)) => panic!("{error}"),
+        Ok(None) | Err(RecordStoreError::Contents(_)) => {}
+        Err(RecordStoreError::Server(error)) => panic!("{error}"),
     }
 }
 

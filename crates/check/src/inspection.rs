@@ -56,7 +56,7 @@ pub fn inspect_manifests(engine: &Engine<'_>, plan: &Plan, kubernetes: Option<Mi
         |_, placement: &Placement| {
             let mut all = Inspection::default();
             let object = &placement.object;
-            let variants = engine.render_placement(placement);
+            let variants = engine.render_variants(placement);
             work::charge_steps(variants_cost(&variants));
             for variant in variants {
                 let rendered = match variant.rendered {

@@ -231,7 +231,7 @@ fn remove_field(object: &mut Value, parents: &[&str], last: &str, is: &dyn Fn(&V
 
 /// Prepares a rendered object for sending. `stringData` of a Secret is sent as `data`: the server records no owner
 /// for keys that come from `stringData`, so that a key would stay after it is no longer rendered.
-pub fn prepare_body(body: &mut Value) {
+pub fn to_applied_body(body: &mut Value) {
     remove_controlled(body);
     remove_placeholders(body);
     let texts = body.get("stringData").and_then(Value::as_object);

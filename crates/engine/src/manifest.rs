@@ -1,8 +1,8 @@
 //! From placements to manifests: renders each manifest once for all clusters that receive the same one.
 //!
 //! A control plane renders a placement as [`ManifestVariant`]s, each with the clusters that receive the same object.
-//! [`Engine::render_placement`] applies to them what holds for all control planes, and [`serialize_variants`] makes
-//! them [`Manifest`]s, with text, and [`UnsentObject`]s. [`Engine::render_plan`] collects these of all placements in a
+//! [`Engine::render_variants`] applies to them what holds for all control planes, and [`serialize_variants`] makes
+//! them [`Manifest`]s, with text, and [`UnsentObject`]s. An object that SOPS encrypted keeps the text of its file. [`Engine::render_plan`] collects these of all placements in a
 //! [`Rendering`].
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::autoscalers::Autoscalers;
-use super::controlled_fields::prepare_body;
+use super::controlled_fields::to_applied_body;
 use super::encryption::{find_encrypted, refuse_changes, source_text};
 use super::work_limit::{LimitedResults, variants_cost};
 use super::{Engine, PlanResult};
@@ -130,7 +130,7 @@ impl Engine<'_> {
         let LimitedResults { results: parts, stopped_at } = limit.run_items(
             &plan.placements,
             |_, placement| {
-                let variants = self.render_placement(placement);
+                let variants = self.render_variants(placement);
                 work::charge_steps(variants_cost(&variants));
                 let mut written =
                     serialize_variants(&placement.object, variants, self.lists, self.keep_manifest_values);
@@ -156,7 +156,7 @@ impl Engine<'_> {
 
     /// What each cluster of a placement receives: what its control plane renders, with the rules that hold for all control planes
     /// (autoscaled replicas, encrypted objects).
-    pub fn render_placement(&self, placement: &Placement) -> Vec<ManifestVariant> {
+    pub fn render_variants(&self, placement: &Placement) -> Vec<ManifestVariant> {
         let mut variants = self
             .find_planner(&placement.dialect)
             .map(|planner| planner.render_placement(placement))
@@ -214,13 +214,13 @@ impl Engine<'_> {
 
     /// Returns what each cluster receives of one object of the plan, as values instead of text.
     pub fn object_variants(&self, plan: &Plan, object: &ObjectRef) -> Vec<ManifestVariant> {
-        plan.find_placement(object).map(|row| self.render_placement(row)).unwrap_or_default()
+        plan.find_placement(object).map(|row| self.render_variants(row)).unwrap_or_default()
     }
 }
 
 /// A rendered object as it is applied.
 fn applied_body(mut body: Value) -> Arc<Value> {
-    prepare_body(&mut body);
+    to_applied_body(&mut body);
     body.into()
 }
 

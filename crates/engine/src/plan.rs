@@ -48,7 +48,7 @@ impl Engine<'_> {
     /// Places every template. Reuses the decisions in `cache`, which must still be valid, and adds new ones to it.
     pub fn compute_plan_with(&self, mut cache: Option<&mut DecisionCache>) -> PlanResult {
         let PlanResult { plan, mut findings } = self
-            .merge_decisions(|dialect, planner| self.decide_subjects(dialect, planner, cache.as_deref_mut()));
+            .assemble_plan(|dialect, planner| self.decide_subjects(dialect, planner, cache.as_deref_mut()));
         // Of a run that was stopped it is not known what no policy places.
         let stopped = findings.iter().any(|finding| finding.code == TOO_MUCH_WORK);
         if self.repo.config.unplaced != UnplacedTemplates::Everywhere && !stopped {
@@ -61,12 +61,12 @@ impl Engine<'_> {
 
     /// Places every template without reporting on those that no policy places.
     pub fn compute_placements(&self) -> Plan {
-        self.merge_decisions(|dialect, planner| self.decide_subjects(dialect, planner, None)).plan
+        self.assemble_plan(|dialect, planner| self.decide_subjects(dialect, planner, None)).plan
     }
 
     /// Merges the decisions of all control planes. There are no findings about templates that no policy
     /// places, unless these go everywhere.
-    pub fn merge_decisions(
+    pub fn assemble_plan(
         &self,
         mut decisions: impl FnMut(&'static str, &dyn PolicyPlanner) -> DialectDecisions,
     ) -> PlanResult {

@@ -188,7 +188,7 @@ impl<'e, 'a> ReplicaCounter<'e, 'a> {
             return own;
         }
         work::charge_steps(STEPS_PER_CLUSTER * row.clusters.len() as u64);
-        for variant in self.engine.render_placement(row) {
+        for variant in self.engine.render_variants(row) {
             let Ok(rendered) = variant.rendered else { continue };
             let object = Object::with_identity(row.object.clone(), rendered.body, "");
             let Some(replicas) = self.engine.stated_replicas(&row.dialect, &object) else { continue };

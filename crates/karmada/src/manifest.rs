@@ -45,7 +45,7 @@ pub(super) fn render_template(
             render.render_revision(*revision, group, &mut variants);
         }
     } else {
-        // Each cluster has its own rendering of a `*.j2` file.
+        // Each cluster has its own rendering of a `*.j2` file, its share of completions, or the replicas that are required there.
         let revisions = compute_revisions(plane, placement, &template.object).into_iter();
         let keys = revisions.zip(
             (placement.clusters.iter())

@@ -42,17 +42,17 @@ impl ApplyExecution<'_> {
     /// Carries out the decisions. `results` has the results also where this ends with an error.
     pub(super) async fn carry_out(&self, results: &mut SendResults) -> Result<(), Error> {
         *results = SendResults::from_decisions(self.decisions);
-        let (applied, deleted) = self.separate_requests(results);
-        let of = applied.len() + deleted.len();
+        let (applies, deletions) = self.separate_requests(results);
+        let of = applies.len() + deletions.len();
         let mut counter = ProgressCounter::new(&self.desired.cluster, self.options.server.progress, of);
         if of > 0 {
             counter.report_progress();
         }
         if !self.options.server.dry_run.writes() {
-            return self.dry_run_rest(applied, deleted, results, &mut counter).await;
+            return self.dry_run_rest(applies, deletions, results, &mut counter).await;
         }
         let mut parent = ApplySetParent::new(self.state, self.decisions, self.options);
-        let mut phases = group_by_phase(applied.into_iter());
+        let mut phases = group_by_phase(applies.into_iter());
         send_all(self.client, self.take_parent_namespace(&mut phases), results, &mut counter).await?;
         parent.announce_members(self.client).await?;
         results.parent.clone_from(&parent.uid);
@@ -60,8 +60,8 @@ impl ApplyExecution<'_> {
             plan_config_maps::write_plan(self.client, self.options.apply_set, uid, plan).await?;
         }
         let first = find_blocking(self.state, &self.desired.cluster, self.decisions);
-        let (blocking, deleted): (Phased, Phased) =
-            deleted.into_iter().partition(|(_, requests)| first.contains_key(&requests.object));
+        let (blocking, deletions): (Phased, Phased) =
+            deletions.into_iter().partition(|(_, requests)| first.contains_key(&requests.object));
         send_all(
             self.client,
             blocking.into_iter().map(|(_, requests)| requests).collect(),
@@ -92,8 +92,8 @@ impl ApplyExecution<'_> {
             send_all(self.client, all, results, &mut counter).await?;
             failed_hook = self.await_hooks(hooks, results).await?;
         }
-        let deleted = webhooks.retry_blocked(deleted, results, &mut counter).await?;
-        self.delete_objects(deleted, results, &mut counter).await?;
+        let deletions = webhooks.retry_blocked(deletions, results, &mut counter).await?;
+        self.delete_objects(deletions, results, &mut counter).await?;
         if results.is_clean() {
             parent.record_remaining_members(self.client).await?;
         }

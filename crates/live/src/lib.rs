@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!            one thread per cluster; 16 work at a time, once their servers answer
-//! state ─► read (few lists) ─► decide (pure, reconcile) ─────► carry out ─► wait
-//!                 ▲                                          │ conflict
-//!                 └──────────────────────────────────────────┘
+//! read (few lists) ─► decide (pure) ─► dry runs on the server ─► decide by them (pure) ─► carry out ─► wait
+//!      ▲                                                                                   │ conflict
+//!      └───────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
 //! Of objects that are unchanged by their text (`federate_reconcile::comparison`), only the membership is read; the others
@@ -24,7 +24,6 @@ use federate_kubernetes::ObjectRef;
 use federate_reconcile::cluster::{ClusterDecisions, DecisionContext};
 use federate_reconcile::{Action, ActionKind, ActionOutcome, Orphans};
 
-mod access;
 mod answer;
 mod client;
 mod cluster_reader;
@@ -54,6 +53,7 @@ pub mod path;
 mod plan_config_maps;
 mod proxy;
 mod request;
+mod rights;
 mod runtime;
 mod send_results;
 mod sender;
@@ -65,7 +65,6 @@ mod wait;
 mod watch;
 mod webhooks;
 
-pub use access::{MissingAccess, check_access};
 pub use answer::StatusError;
 pub use client::{Fence, Interrupt};
 pub use cluster_state::ClusterState;
@@ -79,6 +78,7 @@ pub use kinds::ClusterKinds;
 pub use kubeconfig::Kubeconfig;
 pub use options::{ApplyOptions, ClusterOutcome, ClusterProgress, ProgressReporter, ServerOptions};
 pub use plan_config_maps::FoundPlan;
+pub use rights::{MissingRights, check_rights};
 pub use stored_plan::StoredPlan;
 pub use survey::{SurveyOptions, SurveyResult, SurveyedCluster, find_unreachable, survey_clusters};
 pub use target::Access;
@@ -97,9 +97,9 @@ const MAX_ATTEMPTS: u32 = 6;
 /// The pause before the second time; it doubles.
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 
-/// Brings clusters to their desired state. The outcomes are in the order of `desired_states`; only what keeps every cluster
+/// Compares clusters with their desired state and, where the options say so, brings them there. The outcomes are in the order of `desired_states`; only what keeps every cluster
 /// from being reached is an error.
-pub fn apply_desired_states(
+pub fn reconcile_clusters(
     access: &Access,
     desired_states: &[DesiredState<'_>],
     context: &DecisionContext<'_>,
@@ -107,15 +107,15 @@ pub fn apply_desired_states(
 ) -> Result<Vec<ClusterOutcome>, Error> {
     match options.server.early.and_then(|early| Some((early.runtime.as_ref()?, &early.connections))) {
         Some((runtime, connections)) => Ok(for_each_bounded(desired_states, |desired| {
-            apply_to_cluster(runtime, connections, desired, context, options)
+            connect_and_reconcile(runtime, connections, desired, context, options)
         })),
         None => for_each_cluster(access, desired_states, |runtime, connections, desired| {
-            apply_to_cluster(runtime, connections, desired, context, options)
+            connect_and_reconcile(runtime, connections, desired, context, options)
         }),
     }
 }
 
-fn apply_to_cluster(
+fn connect_and_reconcile(
     runtime: &Runtime,
     connections: &Arc<Connections>,
     desired: &DesiredState<'_>,
@@ -224,7 +224,7 @@ async fn reconcile_cluster(
     let Some(cluster) = context.find_cluster(&desired.cluster) else {
         return Err(Error::Access(format!("the inventory has no cluster {}", desired.cluster)));
     };
-    // The objects that the round before did not finish; all objects in the first round.
+    // The objects that the attempt before did not finish; all objects in the first attempt.
     let mut open: Option<BTreeSet<ObjectRef>> = None;
     for attempt in 1..=MAX_ATTEMPTS {
         options.server.progress.report_progress(&desired.cluster, ClusterProgress::Reading);

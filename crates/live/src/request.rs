@@ -113,7 +113,7 @@ impl RepeatableRequest {
         self
     }
 
-    /// The request of a watch.
+    /// As an HTTP request.
     pub(super) fn to_request(&self) -> Result<Request<Body>, Error> {
         self.build_head()?.body(Body::from(self.body.clone())).map_err(|e| Error::Unreachable(e.to_string()))
     }

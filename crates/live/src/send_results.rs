@@ -58,7 +58,7 @@ impl SendResults {
         self.sent.insert(object, sent);
     }
 
-    /// The objects that need another round: another client has changed them, or an object that they need.
+    /// The objects that need another attempt: another client has changed them, or an object that they need.
     pub(super) fn retry_objects(&self) -> BTreeSet<ObjectRef> {
         let again = self.sent.iter().filter(|(_, sent)| !matches!(sent, SendResult::Done));
         again.map(|(object, _)| object.clone()).collect()

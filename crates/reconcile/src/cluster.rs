@@ -69,7 +69,7 @@ impl PruneOptions {
 pub struct DecisionContext<'d> {
     /// The control planes.
     pub engine: &'d Engine<'d>,
-    /// The plan.
+    /// The plan with its manifests.
     pub rendering: &'d Rendering,
     /// The rendered objects.
     pub desired: &'d DesiredObjects,

@@ -10,7 +10,7 @@ use super::strip_unapplied_fields;
 use federate_apiserver_model::ResourceKind;
 use federate_dialect::{ControlPlaneAction, SyncOp};
 use federate_engine::autoscalers::Autoscalers;
-use federate_engine::controlled_fields::prepare_body;
+use federate_engine::controlled_fields::to_applied_body;
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// The status that control planes report where nothing is to be done.
@@ -69,7 +69,7 @@ pub(super) fn retain_live_values(
     match &action.op {
         SyncOp::Update(sent) | SyncOp::Create(sent) => {
             let mut sent = strip_unapplied_fields(sent);
-            prepare_body(&mut sent);
+            to_applied_body(&mut sent);
             project_values(input.body, &sent)
         }
         // It would send the live object.

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::cached_create::CachedCreate;
 use federate_dialect::{ClusterNames, ControlPlaneAction, SyncOp};
-use federate_engine::controlled_fields::prepare_body;
+use federate_engine::controlled_fields::to_applied_body;
 use federate_engine::{Manifest, Rendering};
 use federate_kubernetes::sops::reveal_document;
 use federate_kubernetes::{ClusterName, ObjectRef};
@@ -104,7 +104,7 @@ impl DesiredObject {
             value.clone()
         } else {
             let mut body = federate_yaml::read_stream(manifest.text.as_bytes()).documents.pop()?.value;
-            prepare_body(&mut body);
+            to_applied_body(&mut body);
             body.into()
         };
         let (object, clusters) = (manifest.object.clone(), manifest.clusters.clone());
@@ -116,7 +116,7 @@ impl DesiredObject {
     pub fn reveal(self, plain: &Value) -> Option<Self> {
         let written = federate_yaml::read_stream(self.text.as_bytes()).documents.pop()?.value;
         let mut body = reveal_document(&written, plain)?;
-        prepare_body(&mut body);
+        to_applied_body(&mut body);
         let plain = Some(Arc::new(plain.clone()));
         Some(Self { body: body.into(), plain, cached_create: CachedCreate::default(), ..self })
     }

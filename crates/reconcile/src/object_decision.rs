@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::Action;
 use super::replacement::ReplacedObject;
+use super::{Action, ActionKind, ActionOutcome};
 use federate_apiserver_model::{ApiError, shorten_message};
 use federate_kubernetes::ObjectRef;
 use federate_kubernetes::pointer::escape;
@@ -41,6 +41,32 @@ pub enum WriteRequest {
         /// Its resource version.
         resource_version: String,
     },
+}
+
+impl ObjectDecision {
+    /// Sends nothing and marks the action as failed, because the object cannot be read or applied.
+    pub fn mark_refused(&mut self, why: &str) {
+        (self.request, self.refused) = (None, true);
+        let action = &mut self.action;
+        action.action = ActionKind::Skip;
+        action.outcome = ActionOutcome::Failed;
+        action.restarts_pods = false;
+        action.diffs.clear();
+        action.result = None;
+        action.reason = Some(why.to_owned());
+        action.error = Some(why.to_owned());
+    }
+
+    /// Sends nothing, although something should be done.
+    pub fn withhold_request(&mut self, why: &str) {
+        if self.request.take().is_some() {
+            self.action.action = ActionKind::Skip;
+            self.action.outcome = ActionOutcome::NotTried;
+            self.action.restarts_pods = false;
+            self.action.result = None;
+            self.action.reason = Some(why.to_owned());
+        }
+    }
 }
 
 /// A write before an apply that transfers the ownership of fields from other managers to federate.

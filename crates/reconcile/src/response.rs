@@ -89,28 +89,4 @@ impl ObjectDecision {
         (action.restarts_pods, action.result) = (false, None);
         action.reason = Some(reason);
     }
-
-    /// Sends nothing and marks the action as failed, because the object cannot be read or applied.
-    pub fn mark_refused(&mut self, why: &str) {
-        (self.request, self.refused) = (None, true);
-        let action = &mut self.action;
-        action.action = ActionKind::Skip;
-        action.outcome = ActionOutcome::Failed;
-        action.restarts_pods = false;
-        action.diffs.clear();
-        action.result = None;
-        action.reason = Some(why.to_owned());
-        action.error = Some(why.to_owned());
-    }
-
-    /// Sends nothing, although something should be done.
-    pub fn withhold_request(&mut self, why: &str) {
-        if self.request.take().is_some() {
-            self.action.action = ActionKind::Skip;
-            self.action.outcome = ActionOutcome::NotTried;
-            self.action.restarts_pods = false;
-            self.action.result = None;
-            self.action.reason = Some(why.to_owned());
-        }
-    }
 }

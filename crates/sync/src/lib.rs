@@ -30,7 +30,7 @@ pub mod source;
 pub mod state;
 pub mod supervisor;
 pub mod sync_files;
-mod sync_threads;
+mod sync_registry;
 pub mod telemetry;
 mod uri;
 mod window;

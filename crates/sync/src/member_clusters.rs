@@ -416,13 +416,13 @@ impl MemberClusters<'_> {
         reached.access = self.env.counters.count_answers(reached.access);
         reached.access.at_once = Some(self.at_once());
         reached.access.first_answer = Some(FIRST_ANSWER_TIMEOUT);
-        let held = match purpose {
+        let frozen = match purpose {
             Purpose::Drift { correct: true, .. } => tracker.contentions.frozen_objects(Instant::now()),
             _ => BTreeMap::new(),
         };
         let reconciler = Reconciler::new(self.session, &reconcile).with_repo(self.repo.clone());
         let mut reconciler =
-            reconciler.with_moved_from(self.moved.then(|| apply_set.clone())).with_frozen_objects(held);
+            reconciler.with_moved_from(self.moved.then(|| apply_set.clone())).with_frozen_objects(frozen);
         reconciler = reconciler.with_ignore_rules(&self.valid_sync.object.spec.drift.ignore);
         if let Some(awaiting) = &self.awaiting {
             reconciler = reconciler.with_awaiting_objects(awaiting);

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use federate_dialect::Plan;
 use federate_engine::deletions::PruneLimit;
 use federate_kubernetes::ObjectRef;
-use federate_publish::branch::GitRemote as Pushed;
+use federate_publish::branch::GitRemote;
 use federate_reconcile::RepoRef;
 use federate_session::{CommitOutcome, CommittedSession, Destination, Session, commit};
 use federate_source::git::GitLocation;
@@ -101,9 +101,9 @@ impl Reconciliation<'_> {
         SourceState { checkout, name, .. }: &SourceState,
     ) -> Result<SyncOutcome, ReconcileError> {
         Self::note_waiting(state, name);
-        let kept = state.read_plan()?;
+        let accepted = state.read_plan()?;
         let (limit, destination) = (self.apply_limit(), self.destination());
-        let session = Self::render_session(runtime, checkout, kept.as_ref(), limit, destination)?;
+        let session = Self::render_session(runtime, checkout, accepted.as_ref(), limit, destination)?;
         runtime.put_session(checkout, session);
         Ok(SyncOutcome::for_progress(format!("{name} {}", self.describe_wait())))
     }
@@ -134,6 +134,7 @@ impl Reconciliation<'_> {
         destination: Destination,
     ) -> Result<Session, ReconcileError> {
         let session = runtime.take_session(checkout, accepted);
+        session.render();
         match Self::find_refusal(&session, accepted, limit, destination) {
             None => Ok(session),
             Some(stop) => {
@@ -160,9 +161,9 @@ impl Reconciliation<'_> {
         let remote = match &self.valid_sync.address {
             SourceAddress::Git(address) => {
                 forget_branches(location)?;
-                Some(Pushed::new(address.clone()))
+                Some(GitRemote::new(address.clone()))
             }
-            SourceAddress::Folder(_) => commit.push.unwrap_or(false).then(|| Pushed::new("origin")),
+            SourceAddress::Folder(_) => commit.push.unwrap_or(false).then(|| GitRemote::new("origin")),
         };
         let credentials = self.env.services.source_credentials(self.valid_sync).map_err(credentials_error)?;
         let remote =

@@ -1,4 +1,4 @@
-//! One reconciliation of each of several Syncs, in the order of their dependencies.
+//! Reconciles several Syncs without threads, in the order of their dependencies, each until it is done or waits for long.
 
 use std::time::{Duration, Instant};
 
@@ -40,7 +40,7 @@ impl SyncResult {
     }
 }
 
-/// Reconciles each Sync once, those that others depend on first. A Sync waits for a dependency that does not exist.
+/// Reconciles each Sync until it is done or waits for long, those that others depend on first. A Sync waits for a dependency that does not exist.
 pub fn reconcile_once(
     syncs: &[ValidSync],
     states: &dyn SyncStates,

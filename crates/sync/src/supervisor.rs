@@ -11,13 +11,13 @@ use crate::hub::{self, HubClient, HubStates, SyncObjects};
 use crate::run::{self, SyncResult};
 use crate::state::{Error as StateError, StateFolder};
 use crate::sync_files::{self, InvalidFiles, ValidSync};
-use crate::sync_threads::SyncThreads;
+use crate::sync_registry::SyncRegistry;
 use crate::telemetry::Telemetry;
-use crate::worker::{SyncWorkers, WorkerContext};
+use crate::worker::{WorkerContext, WorkerSpawner};
 
 /// Runs the Syncs of some files until the process is to end. `invalid` is called if files that have changed are
 /// invalid; the Syncs then go on as before.
-pub fn watch_files(
+pub fn run_files(
     files: &[PathBuf],
     state: &StateFolder,
     env: &Environment<'_>,
@@ -28,37 +28,37 @@ pub fn watch_files(
 ) -> Result<(), InvalidFiles> {
     let first = sync_files::read_files(files)?;
     let mut watcher = FileWatcher::start(files, events);
-    let threads = SyncThreads::default();
+    let registry = SyncRegistry::default();
     telemetry.metrics.set_leading(true);
     std::thread::scope(|scope| {
-        let workers = SyncWorkers {
+        let workers = WorkerSpawner {
             scope,
-            shared: WorkerContext { states: state, env, telemetry, threads: &threads, hub: None },
+            shared: WorkerContext { states: state, env, telemetry, registry: &registry, hub: None },
         };
-        workers.set_syncs(first, std::iter::empty());
-        watcher.watch_folders(threads.source_folders());
+        workers.start_workers(first, std::iter::empty());
+        watcher.watch_folders(registry.source_folders());
         while let Ok(event) = receiver.recv() {
             match event {
                 LoopEvent::End => break,
-                LoopEvent::Source(name) => threads.wake_sync(&name),
+                LoopEvent::Source(name) => registry.wake_sync(&name),
                 LoopEvent::Objects => {}
                 LoopEvent::Files => match sync_files::read_files(files) {
                     Ok(syncs) => {
-                        workers.set_syncs(syncs, std::iter::empty());
-                        watcher.watch_folders(threads.source_folders());
+                        workers.start_workers(syncs, std::iter::empty());
+                        watcher.watch_folders(registry.source_folders());
                     }
                     Err(found) => invalid(&found),
                 },
             }
         }
         tracing::info!("ending when the rounds that are under way are over");
-        threads.end_threads();
+        registry.end_threads();
     });
     Ok(())
 }
 
 /// Runs the Sync objects of an API server until the process is to end.
-pub fn watch_objects(
+pub fn run_objects(
     objects: &SyncObjects,
     hub: &HubClient,
     states: &HubStates,
@@ -66,27 +66,27 @@ pub fn watch_objects(
     telemetry: &Telemetry,
     receiver: &Receiver<LoopEvent>,
 ) {
-    let threads = SyncThreads::default();
+    let registry = SyncRegistry::default();
     let mut refused = BTreeMap::new();
     std::thread::scope(|scope| {
-        let shared = WorkerContext { states, env, telemetry, threads: &threads, hub: Some(hub) };
-        let workers = SyncWorkers { scope, shared };
+        let shared = WorkerContext { states, env, telemetry, registry: &registry, hub: Some(hub) };
+        let workers = WorkerSpawner { scope, shared };
         telemetry.metrics.set_leading(true);
         let first = admit_syncs(objects, states, &mut refused);
-        workers.set_syncs(first, refused.keys().cloned());
+        workers.start_workers(first, refused.keys().cloned());
         while let Ok(event) = receiver.recv() {
             match event {
                 LoopEvent::End => break,
-                LoopEvent::Source(name) => threads.wake_sync(&name),
+                LoopEvent::Source(name) => registry.wake_sync(&name),
                 LoopEvent::Files => {}
                 LoopEvent::Objects => {
                     let syncs = admit_syncs(objects, states, &mut refused);
-                    workers.set_syncs(syncs, refused.keys().cloned());
+                    workers.start_workers(syncs, refused.keys().cloned());
                 }
             }
         }
         tracing::info!("ending when the rounds that are under way are over");
-        threads.end_threads();
+        registry.end_threads();
     });
 }
 

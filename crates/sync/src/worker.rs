@@ -24,7 +24,7 @@ use crate::reconciliation::{LoopContext, reconcile_sync};
 use crate::run;
 use crate::state::{SyncState, SyncStates};
 use crate::sync_files::ValidSync;
-use crate::sync_threads::{SyncThreads, Wake, WakeReceiver, WakeSender};
+use crate::sync_registry::{SyncRegistry, Wake, WakeReceiver, WakeSender};
 use crate::telemetry::Telemetry;
 
 /// Pauses differ by up to this share, so that many Syncs do not ask a server at the same moment.
@@ -39,8 +39,8 @@ const COMPARISON_DELAY: Duration = Duration::from_millis(200);
 /// How soon clusters are compared again if the state could not be read.
 const STATE_RETRY_PAUSE: Duration = Duration::from_secs(5);
 
-/// The threads of all Syncs.
-pub(crate) struct SyncWorkers<'scope, 'env> {
+/// Starts the threads of Syncs.
+pub(crate) struct WorkerSpawner<'scope, 'env> {
     pub(crate) scope: &'scope Scope<'scope, 'env>,
     pub(crate) shared: WorkerContext<'env>,
 }
@@ -51,17 +51,17 @@ pub(crate) struct WorkerContext<'l> {
     pub(crate) states: &'l dyn SyncStates,
     pub(crate) env: &'l Environment<'l>,
     pub(crate) telemetry: &'l Telemetry,
-    pub(crate) threads: &'l SyncThreads,
+    pub(crate) registry: &'l SyncRegistry,
     /// The API server that holds the Syncs, if one does.
     pub(crate) hub: Option<&'l HubClient>,
 }
 
-impl SyncWorkers<'_, '_> {
-    /// Makes these the Syncs that are run. `invalid` names those that exist and cannot be run.
-    pub(crate) fn set_syncs(&self, syncs: Vec<ValidSync>, invalid: impl Iterator<Item = String>) {
+impl WorkerSpawner<'_, '_> {
+    /// Makes these the Syncs that are run, each in a thread. `invalid` names those that exist and cannot be run.
+    pub(crate) fn start_workers(&self, syncs: Vec<ValidSync>, invalid: impl Iterator<Item = String>) {
         let names = syncs.iter().map(|valid_sync| valid_sync.object.full_name());
         self.shared.telemetry.metrics.expect_syncs(names, invalid);
-        for (name, (waker, wakes)) in self.shared.threads.set_syncs(syncs) {
+        for (name, (waker, wakes)) in self.shared.registry.set_syncs(syncs) {
             let mut worker = SyncWorker::new(name, self.shared, waker, &wakes);
             self.scope.spawn(move || worker.run_loop(&wakes));
         }
@@ -104,7 +104,7 @@ impl<'l> SyncWorker<'l> {
 
     /// Reconciles the Sync until it is gone or the process ends.
     fn run_loop(&mut self, wakes: &WakeReceiver) {
-        while let Some(valid_sync) = self.shared.threads.find_desired(&self.name) {
+        while let Some(valid_sync) = self.shared.registry.find_desired(&self.name) {
             let mut until = self.reconcile_and_report(&valid_sync);
             self.update_watches(&valid_sync);
             loop {
@@ -129,7 +129,7 @@ impl<'l> SyncWorker<'l> {
 
     /// Reconciles the Sync and reports the outcome. Returns when the next one is due.
     fn reconcile_and_report(&mut self, valid_sync: &ValidSync) -> Option<Instant> {
-        let WorkerContext { threads, telemetry: Telemetry { metrics, page }, .. } = self.shared;
+        let WorkerContext { registry, telemetry: Telemetry { metrics, page }, .. } = self.shared;
         // A request for a reconciliation is about all clusters.
         let asked = valid_sync.object.server_metadata.requested_at.clone();
         if asked != self.requested {
@@ -161,7 +161,7 @@ impl<'l> SyncWorker<'l> {
         if outcome.is_some() {
             metrics.set_queue_depth(&self.name, self.runtime.tracker.failure_causes().count());
         }
-        threads.set_ready(&self.name, outcome.as_ref().is_some_and(SyncOutcome::is_ready));
+        registry.set_ready(&self.name, outcome.as_ref().is_some_and(SyncOutcome::is_ready));
         self.failures = if outcome.as_ref().is_some_and(|o| !o.is_ready()) { self.failures + 1 } else { 0 };
         let spec = &valid_sync.object.spec;
         let pause = compute_pause(spec, outcome.as_ref(), self.failures);
@@ -272,7 +272,7 @@ impl<'l> SyncWorker<'l> {
     fn find_unready(&self, valid_sync: &ValidSync) -> Result<Option<String>, hub::Error> {
         for on in valid_sync.object.dependency_names() {
             let name = on.full_name();
-            let is_ready = match (self.shared.threads.is_ready(&name), self.shared.hub) {
+            let is_ready = match (self.shared.registry.is_ready(&name), self.shared.hub) {
                 (Some(ready), _) => ready,
                 (None, Some(hub)) => hub.is_ready(&on)?,
                 (None, None) => false,
@@ -290,13 +290,13 @@ impl<'l> SyncWorker<'l> {
         if valid_sync.object.spec.suspend && !deleting && rolled_back.is_none() {
             return (None, None);
         }
-        match self.reconcile_or_delete(rolled_back.as_ref().unwrap_or(valid_sync)) {
+        match self.open_and_reconcile(rolled_back.as_ref().unwrap_or(valid_sync)) {
             Ok((outcome, record)) => (outcome, Some(record)),
             Err(error) => (Some(SyncOutcome::from_state_error(&error)), None),
         }
     }
 
-    fn reconcile_or_delete(
+    fn open_and_reconcile(
         &mut self,
         valid_sync: &ValidSync,
     ) -> Result<(Option<SyncOutcome>, SyncRecord), crate::state::Error> {
@@ -410,7 +410,7 @@ fn add_jitter(pause: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sync_threads::wake_channel;
+    use crate::sync_registry::wake_channel;
 
     #[test]
     fn failures_are_tried_again_less_and_less_often() {

@@ -285,7 +285,7 @@ impl<'s> Baseline<'s> {
         }
         let mut decided = decided.into_iter();
         let all = engine
-            .merge_decisions(|_, _| decided.next().map(RepeatedDecisions::into_decided).unwrap_or_default());
+            .assemble_plan(|_, _| decided.next().map(RepeatedDecisions::into_decided).unwrap_or_default());
         PlanVariation::from_plan(self, all.plan)
     }
 

@@ -59,6 +59,6 @@ impl DecidedState<'_> {
     /// What each cluster receives of an object, with its values.
     pub fn render_object(&self, object: &ObjectRef) -> ObjectManifests {
         let Some(row) = self.find_placement(object) else { return ObjectManifests::default() };
-        serialize_variants(object, self.engine.render_placement(&row), self.engine.lists(), true)
+        serialize_variants(object, self.engine.render_variants(&row), self.engine.lists(), true)
     }
 }

@@ -62,7 +62,7 @@ impl ServerAccess<'_> {
         progress_line::stop_line();
         let access = self.access.build_access(session);
         if self.check_access {
-            return reconciler.check_access(&access).map_err(|error| CommandError::Failed(error.to_string()));
+            return reconciler.check_rights(&access).map_err(|error| CommandError::Failed(error.to_string()));
         }
         let lines = progress::ProgressLines::new(self.quiet);
         let plan = remember.map(|surveyed| surveyed.next_plan(session));

@@ -36,7 +36,7 @@ use federate_sync::http_server::{hook_path, start_listeners};
 use federate_sync::registry_access::RegistryAccess;
 use federate_sync::run::{self, SyncResult};
 use federate_sync::state::StateFolder;
-use federate_sync::supervisor::watch_files;
+use federate_sync::supervisor::run_files;
 use federate_sync::sync_files::{self, InvalidFiles, ValidSync};
 use federate_sync::telemetry::Telemetry;
 
@@ -156,10 +156,10 @@ impl SyncCommand {
             digest_key: digest_key()?,
             counters: MetricCounters::default(),
         };
-        if self.once { self.run_once(&syncs, &state, &env) } else { self.watch_files(&syncs, &state, &env) }
+        if self.once { self.run_once(&syncs, &state, &env) } else { self.run_files(&syncs, &state, &env) }
     }
 
-    fn watch_files(
+    fn run_files(
         &self,
         syncs: &[ValidSync],
         state: &StateFolder,
@@ -174,7 +174,7 @@ impl SyncCommand {
         let telemetry = Arc::new(Telemetry::default());
         let (events, happens) = mpsc::channel();
         start_listeners(addresses, &telemetry, events.clone()).map_err(to_command_error)?;
-        let watched = watch_files(&self.files, state, env, &telemetry, events, &happens, report_invalid);
+        let watched = run_files(&self.files, state, env, &telemetry, events, &happens, report_invalid);
         Ok(if watched.inspect_err(report_invalid).is_ok() { Exit::Clean } else { Exit::Error })
     }
 

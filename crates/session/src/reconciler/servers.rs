@@ -58,8 +58,7 @@ impl Reconciler<'_> {
         };
         let mut all = Reconciled { predicted: !options.dry_run.reaches_servers(), ..Reconciled::default() };
         let mut unread = BTreeSet::new();
-        for outcome in federate_live::apply_desired_states(access, &desired_states, &context, &apply_options)?
-        {
+        for outcome in federate_live::reconcile_clusters(access, &desired_states, &context, &apply_options)? {
             if !outcome.read {
                 unread.insert(outcome.cluster.clone());
             }
@@ -107,10 +106,10 @@ impl Reconciler<'_> {
     /// # Errors
     ///
     /// What keeps every cluster from being reached.
-    pub fn check_access(&self, access: &Access) -> Result<Actions, Error> {
+    pub fn check_rights(&self, access: &Access) -> Result<Actions, Error> {
         let mut all = Reconciled::default();
         let missing =
-            federate_live::check_access(access, &self.desired_states(), self.options.apply_set, &|kind| {
+            federate_live::check_rights(access, &self.desired_states(), self.options.apply_set, &|kind| {
                 self.options.prune.as_ref().is_some_and(|prune| prune.prunes_kind(kind))
             })?;
         for missing in missing {

@@ -13,7 +13,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::client::{JSON_PATCH, sync_path};
-use super::plan_store::{PlanStore, PlanStoreError};
+use super::record_store::{RecordStore, RecordStoreError};
 use super::{Error, HubClient, InvalidSync, Tenancy, read_sync};
 use crate::state::{Error as StateError, SyncState, SyncStates, SyncStorage};
 use crate::sync_files::ValidSync;
@@ -29,7 +29,7 @@ pub struct HubStates {
 
 /// The storage of a Sync on the API server.
 struct HubStorage<'h> {
-    plans: PlanStore<'h>,
+    store: RecordStore<'h>,
     path: ApiPath,
     written: Option<SyncStatus>,
 }
@@ -73,7 +73,7 @@ impl HubStates {
             server_metadata: meta.clone(),
         };
         let mut record = SyncRecord::new(&sync, meta.generation, SyncStatus::default());
-        if let Some(stored) = PlanStore::open(&self.hub, &sync)?.record() {
+        if let Some(stored) = RecordStore::open(&self.hub, &sync)?.record() {
             record.restore_stored(stored);
         }
         let stays = ["Orphan", ""].contains(&object["spec"]["deletionPolicy"].as_str().unwrap_or_default())
@@ -124,20 +124,20 @@ impl SyncStates for HubStates {
         let object = self.hub.find_object(&path)?.unwrap_or_default();
         let mut status = SyncStatus::parse(&object["status"]);
         let written = object["status"].is_object().then(|| status.clone());
-        let plans = PlanStore::open(&self.hub, sync)?;
+        let store = RecordStore::open(&self.hub, sync)?;
         let meta = sync.server_metadata.clone();
         status.last_handled_reconcile_at.clone_from(&meta.requested_at);
         let mut record = SyncRecord::new(sync, meta.generation, status);
-        if let Some(stored) = plans.record() {
+        if let Some(stored) = store.record() {
             record.restore_stored(stored);
         }
         record.follow_spec(sync, false);
-        if record.accepted.is_some() && !plans.own {
+        if record.accepted.is_some() && !store.own {
             // The record of a former object of this name is written again, as this object's.
             record.enter_stage(SyncStage::Applying);
         }
         let cache = self.caches.join(&sync.metadata.namespace).join(&sync.metadata.name);
-        Ok(SyncState::new(&cache, record, Box::new(HubStorage { plans, path, written })))
+        Ok(SyncState::new(&cache, record, Box::new(HubStorage { store, path, written })))
     }
 }
 
@@ -151,20 +151,20 @@ impl SyncStorage for HubStorage<'_> {
     }
 
     fn keep_former_plan(&mut self, revision: &str) -> Result<(), StateError> {
-        Ok(self.plans.keep_as_former(&former_prefix(revision))?)
+        Ok(self.store.keep_as_former(&former_prefix(revision))?)
     }
 
     fn forget_former_plans(&mut self, but: &BTreeSet<String>) -> Result<(), StateError> {
         let formers = but.iter().map(|revision| former_prefix(revision));
-        Ok(self.plans.retain_formers(&formers.chain([MEMBERS_PREFIX.to_owned()]).collect())?)
+        Ok(self.store.retain_formers(&formers.chain([MEMBERS_PREFIX.to_owned()]).collect())?)
     }
 
     fn plan_location(&self) -> String {
-        self.plans.display_name()
+        self.store.display_name()
     }
 
     fn write_plan(&mut self, text: &str) -> Result<(), StateError> {
-        Ok(self.plans.write_contents("", text.as_bytes())?)
+        Ok(self.store.write_contents("", text.as_bytes())?)
     }
 
     fn members_status(&self) -> Result<Option<Vec<u8>>, StateError> {
@@ -172,15 +172,15 @@ impl SyncStorage for HubStorage<'_> {
     }
 
     fn keep_members_status(&mut self, text: &str) -> Result<(), StateError> {
-        if !self.plans.own {
+        if !self.store.own {
             // What is kept belongs to a former object of this name until the previous plan is written again.
             return Ok(());
         }
-        Ok(self.plans.write_contents(MEMBERS_PREFIX, text.as_bytes())?)
+        Ok(self.store.write_contents(MEMBERS_PREFIX, text.as_bytes())?)
     }
 
     fn save_record(&mut self, record: &SyncRecord) -> Result<(), StateError> {
-        self.plans.write_record(&record.to_stored())?;
+        self.store.write_record(&record.to_stored())?;
         self.save_status(record)
     }
 
@@ -196,7 +196,7 @@ impl SyncStorage for HubStorage<'_> {
 impl HubStorage<'_> {
     /// Writes the status, unless it says something about a newer spec already, such as that it is invalid.
     fn write_status(&self, record: &SyncRecord) -> Result<(), Error> {
-        let hub = self.plans.hub;
+        let hub = self.store.hub;
         let known = self.written.as_ref().map(|status| status.observed_generation);
         match patch_status(hub, &self.path, &record.status, known) {
             // A test of a patch that fails.
@@ -211,9 +211,9 @@ impl HubStorage<'_> {
     }
 
     fn read_slot(&self, slot: &str) -> Result<Option<Vec<u8>>, StateError> {
-        self.plans.read_contents(slot).map_err(|damage| match damage {
-            PlanStoreError::Server(error) => error.into(),
-            PlanStoreError::Contents(why) => StateError::Plan { place: self.plans.display_name(), why },
+        self.store.read_contents(slot).map_err(|damage| match damage {
+            RecordStoreError::Server(error) => error.into(),
+            RecordStoreError::Contents(why) => StateError::Plan { place: self.store.display_name(), why },
         })
     }
 }

@@ -14,7 +14,7 @@ use crate::environment::Environment;
 use crate::member_clusters::change_queue::ChangedClusters;
 use crate::member_clusters::selection::selected_clusters;
 use crate::sync_files::ValidSync;
-use crate::sync_threads::{Wake, WakeSender};
+use crate::sync_registry::{Wake, WakeSender};
 
 /// Watches are started again after this long: credentials and addresses of clusters may have changed. Clusters that
 /// cannot be listed meanwhile are compared at the interval.

@@ -111,8 +111,8 @@ impl Reconciliation<'_> {
     /// Whether the source has another revision. A source that cannot be read has none: the next reconciliation reports it.
     fn has_other_revision(&self, address: &str, cache: &Path, tip: &str) -> bool {
         let Ok(credentials) = self.read_credentials() else { return false };
-        let source_state = self.build_remote(address, cache, &credentials).poll_refs("");
-        source_state.is_ok_and(|advertised| advertised.tip != tip)
+        let advertised = self.build_remote(address, cache, &credentials).poll_refs("");
+        advertised.is_ok_and(|advertised| advertised.tip != tip)
     }
 
     /// Fetches and verifies a revision.

@@ -24,7 +24,7 @@ use federate_sync::environment::{
 use federate_sync::http_server;
 use federate_sync::hub::{HubClient, HubStates, Leader, LeaderOptions, SyncObjects, Tenancy};
 use federate_sync::registry_access::RegistryAccess;
-use federate_sync::supervisor::{LoopEvent, reconcile_objects_once, watch_objects};
+use federate_sync::supervisor::{LoopEvent, reconcile_objects_once, run_objects};
 use federate_sync::sync_files::ValidSync;
 use federate_sync::telemetry::Telemetry;
 
@@ -227,7 +227,7 @@ impl SyncCommand {
         }
         let objects = args.follow_objects(&hub, &events)?;
         let _ = services.objects.set(objects.clone());
-        watch_objects(&objects, &hub, &states, &env, &telemetry, &happens);
+        run_objects(&objects, &hub, &states, &env, &telemetry, &happens);
         if let Some(leader) = services.leader.get() {
             leader.release_lease();
         }

@@ -1,4 +1,4 @@
-//! The plans of a Sync in `ConfigMap`s, the previous plan and those of former revisions: compressed, in parts that each
+//! The record of a Sync and its plans in `ConfigMap`s, the accepted plan and those of former revisions: compressed, in parts that each
 //! fit into one, and swapped as a whole by the `ConfigMap` that names them.
 //!
 //! ```text
@@ -37,14 +37,14 @@ fn part_name(index: &str, whole: &str, number: usize) -> String {
 }
 
 /// The `ConfigMap` that names the parts of plans. Whoever may edit it chooses its contents.
-pub struct PlanStoreIndex<'i> {
+pub struct RecordStoreIndex<'i> {
     /// Its name.
     pub name: &'i str,
     /// The object, as the API server has it.
     pub object: &'i Value,
 }
 
-impl<'i> PlanStoreIndex<'i> {
+impl<'i> RecordStoreIndex<'i> {
     /// A key of the index. The previous plan has keys without a prefix; plans of former revisions and the status of
     /// members have keys with one.
     fn find_value(&self, prefix: &str, name: &str) -> Option<&'i str> {
@@ -65,32 +65,34 @@ impl<'i> PlanStoreIndex<'i> {
         &self,
         prefix: &str,
         mut find: impl FnMut(&str) -> Result<Option<Value>, Error>,
-    ) -> Result<Option<Vec<u8>>, PlanStoreError> {
+    ) -> Result<Option<Vec<u8>>, RecordStoreError> {
         let Some(expected) = self.find_value(prefix, "digest") else { return Ok(None) };
         let mut packed = Vec::new();
         for (number, part) in self.part_names(prefix).enumerate() {
             // Whoever may edit the index must not choose what is read with federate's credentials, nor how often.
             if number >= MAX_PARTS || part != part_name(self.name, expected, number) {
                 let part = part.escape_debug();
-                return Err(PlanStoreError::Contents(format!(
+                return Err(RecordStoreError::Contents(format!(
                     "it names `{part}`, which is not its part {number}"
                 )));
             }
             let found = find(part)?;
-            let found = found.ok_or_else(|| PlanStoreError::Contents(format!("its part {part} is gone")))?;
+            let found =
+                found.ok_or_else(|| RecordStoreError::Contents(format!("its part {part} is gone")))?;
             let bytes: Option<ByteString> = serde_json::from_value(found["binaryData"]["part"].clone()).ok();
-            let bytes = bytes.ok_or_else(|| PlanStoreError::Contents(format!("its part {part} is empty")))?;
+            let bytes =
+                bytes.ok_or_else(|| RecordStoreError::Contents(format!("its part {part} is empty")))?;
             packed.extend(bytes.0);
         }
         if compute_digest([&*packed]) != expected {
-            return Err(PlanStoreError::Contents("its parts were edited".to_owned()));
+            return Err(RecordStoreError::Contents("its parts were edited".to_owned()));
         }
-        decompress_text(&packed).map(Some).map_err(|error| PlanStoreError::Contents(error.to_string()))
+        decompress_text(&packed).map(Some).map_err(|error| RecordStoreError::Contents(error.to_string()))
     }
 }
 
-/// The plans of one Sync.
-pub(super) struct PlanStore<'h> {
+/// The record of one Sync and its plans, in `ConfigMap`s.
+pub(super) struct RecordStore<'h> {
     pub(super) hub: &'h HubClient,
     pub(super) namespace: String,
     pub(super) name: String,
@@ -106,20 +108,20 @@ pub(super) struct PlanStore<'h> {
 
 /// Why a plan cannot be read.
 #[derive(Debug)]
-pub enum PlanStoreError {
+pub enum RecordStoreError {
     /// The API server.
     Server(Error),
     /// The contents are damaged.
     Contents(String),
 }
 
-impl From<Error> for PlanStoreError {
+impl From<Error> for RecordStoreError {
     fn from(error: Error) -> Self {
         Self::Server(error)
     }
 }
 
-impl<'h> PlanStore<'h> {
+impl<'h> RecordStore<'h> {
     pub(super) fn open(hub: &'h HubClient, sync: &Sync) -> Result<Self, Error> {
         let namespace = sync.metadata.namespace.clone();
         let name = format!("federate.{}", sync.metadata.name);
@@ -150,8 +152,8 @@ impl<'h> PlanStore<'h> {
         self.index["data"]["record"].as_str()
     }
 
-    fn index(&self) -> PlanStoreIndex<'_> {
-        PlanStoreIndex { name: &self.name, object: &self.index }
+    fn index(&self) -> RecordStoreIndex<'_> {
+        RecordStoreIndex { name: &self.name, object: &self.index }
     }
 
     /// The names of all parts.
@@ -194,7 +196,7 @@ impl<'h> PlanStore<'h> {
     }
 
     /// The previous plan, or that of a former revision; `None` if there is none.
-    pub(super) fn read_contents(&self, prefix: &str) -> Result<Option<Vec<u8>>, PlanStoreError> {
+    pub(super) fn read_contents(&self, prefix: &str) -> Result<Option<Vec<u8>>, RecordStoreError> {
         let mut is_gone = false;
         let contents = self.index().read_parts(prefix, |part| {
             let found = self.hub.find_object(&self.object_path(part))?;

@@ -23,7 +23,7 @@ use federate_reconcile::apply_set::ApplySetContents;
 
 /// The rights that are missing in a cluster, one line each.
 #[derive(Clone, Debug)]
-pub struct MissingAccess {
+pub struct MissingRights {
     /// The cluster.
     pub cluster: ClusterName,
     /// The missing rights; or why they are not known.
@@ -35,18 +35,18 @@ type AccessScope = (String, String, Option<String>);
 
 /// Asks every cluster which rights for an apply are missing. `deletes` says whether objects of a kind are deleted
 /// when they are no longer rendered.
-pub fn check_access(
+pub fn check_rights(
     access: &Access,
     desired_states: &[DesiredState<'_>],
     apply_set: &ApplySet,
     deletes: &(dyn Fn(&str) -> bool + Sync),
-) -> Result<Vec<MissingAccess>, Error> {
+) -> Result<Vec<MissingRights>, Error> {
     for_each_cluster(access, desired_states, |runtime, connections, desired| {
         let rights = runtime.block_on(limit_time(access.timeout.or(Some(CLUSTER_TIMEOUT)), async {
             let client = target::connect_member(connections, &desired.cluster).await?;
             find_missing_rights(&client, desired, apply_set, deletes).await
         }));
-        MissingAccess { cluster: desired.cluster.clone(), rights }
+        MissingRights { cluster: desired.cluster.clone(), rights }
     })
 }
 

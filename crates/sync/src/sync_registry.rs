@@ -24,7 +24,7 @@ pub(crate) enum Wake {
 
 /// The Syncs, by namespace and name.
 #[derive(Default)]
-pub(crate) struct SyncThreads(Mutex<BTreeMap<String, RegisteredSync>>);
+pub(crate) struct SyncRegistry(Mutex<BTreeMap<String, RegisteredSync>>);
 
 struct RegisteredSync {
     waker: WakeSender,
@@ -88,7 +88,7 @@ impl WakeReceiver {
     }
 }
 
-impl SyncThreads {
+impl SyncRegistry {
     fn with_entries<T>(&self, run: impl FnOnce(&mut BTreeMap<String, RegisteredSync>) -> T) -> T {
         run(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
