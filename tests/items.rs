@@ -49,8 +49,9 @@ const UNCALLED: [(&str, &str); 14] = [
     ("ocm/rollout.rs decide_rollout", "the recorded rule alone; works roll out by the same code"),
 ];
 
-/// Objects as a hub has them were recorded: their controllers run the code that plans and scenarios run.
-const HUB_RECORD: &str = "reads recorded objects of a hub, over which it runs what plans and scenarios run";
+/// Objects as a hub has them were recorded, with what a controller's whole cycle makes of them.
+const HUB_RECORD: &str =
+    "a controller's whole cycle over recorded objects; plans and scenarios run what it decides by";
 
 /// A file of production code: its path from the root, and its text without comments and tests.
 struct SourceFile {

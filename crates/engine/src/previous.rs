@@ -277,7 +277,7 @@ mod tests {
 
     fn plan(rows: usize, shared: bool) -> Plan {
         let row = |at: usize| {
-            json!({"object": {"apiVersion": "v1", "kind": "ConfigMap", "namespace": "a", "name": format!("c{at}")},
+            json!({"object": {"apiVersion": "v1", "kind": "ConfigMap", "namespace": "a", "name": format!("c{at:04}")},
                 "dialect": "kubeadmiral", "clusters": [{"name": "m1", "replicas": at}, {"name": "- m2", "replicas": null}],
                 "memory": {"note": "first\n- second\nunmatched: third\n"}})
         };
@@ -299,6 +299,13 @@ mod tests {
             assert_eq!(in_chunks(&text).as_ref(), Some(&plan));
             assert_eq!(read_own(text.as_bytes()).unwrap(), plan);
         }
+    }
+
+    #[test]
+    fn rows_that_were_moved_are_sorted() {
+        let (sorted, mut moved) = (plan(3, false), plan(3, false));
+        moved.placements.reverse();
+        assert_eq!(read_own(serialize_plan(&moved).as_bytes()).unwrap(), sorted);
     }
 
     /// Returns a plan whose rows all have `clusters` clusters. Every third row has other replicas.
