@@ -56,6 +56,18 @@ fn requests_by(
     total
 }
 
+/// The pointer to the containers of a Pod, or of a workload with a template for its pods in the spec; `None` for other
+/// kinds.
+pub fn containers_pointer(manifest: &Value) -> Option<&'static str> {
+    match manifest.get("kind").and_then(Value::as_str)? {
+        "Pod" => Some("/spec/containers"),
+        "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" | "Job" => {
+            Some("/spec/template/spec/containers")
+        }
+        _ => None,
+    }
+}
+
 /// Whether the pod has constraints on nodes: a node selector, a required node affinity, or tolerations.
 pub fn claims_nodes(spec: &Value) -> bool {
     let required = ["affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"];
