@@ -137,7 +137,7 @@ fn yardstick_git_add_and_commit(bencher: Bencher) {
     let written = || {
         let folder = repository();
         let out = folder.path().join("out");
-        Output::lock_and_read(&out, &[], || {}).unwrap().publish_tree(&tree).unwrap();
+        Output::lock_path(&out, &[], || {}).unwrap().read_plan(None).unwrap().publish_tree(&tree).unwrap();
         folder
     };
     bencher.with_inputs(written).bench_values(|folder| {

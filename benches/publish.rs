@@ -74,7 +74,7 @@ fn scratch() -> TempDir {
 }
 
 fn open(dir: &Path) -> OutputFolder {
-    OutputFolder::lock_and_read(dir, &[], || {}).unwrap()
+    OutputFolder::lock_path(dir, &[], || {}).unwrap().read_plan(None).unwrap()
 }
 
 /// A temporary folder with the tree published to the returned folder in it.

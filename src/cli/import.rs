@@ -16,6 +16,7 @@ use federate_dialect::import::{
 use federate_dialects::DIALECTS;
 use federate_engine::any_error;
 use federate_engine::import::{self, FileImportResult, ImportedObject};
+use federate_kubernetes::names::is_name_part;
 use federate_publish::file;
 use federate_repo::{Repo, RepoFile, Role};
 use federate_report::findings;
@@ -270,10 +271,7 @@ pub(super) fn read_file(path: &Path) -> Result<RepoFile, CommandError> {
 
 /// Whether the text is a valid label value.
 fn is_label_value(text: &str) -> bool {
-    (1..=63).contains(&text.len())
-        && !text.starts_with(['-', '_', '.'])
-        && !text.ends_with(['-', '_', '.'])
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+    text.len() <= 63 && is_name_part(text)
 }
 
 /// All files, or all generated objects, as one YAML stream.

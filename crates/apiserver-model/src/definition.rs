@@ -1,8 +1,8 @@
-//! The kinds that a `CustomResourceDefinition` defines, and those whose definition is not known.
+//! The kinds that a `CustomResourceDefinition` defines.
 //!
 //! Facts: `spec.versions`: each that is served is a kind of its own, with its schema and subresources.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::custom::{CustomResource, root_type};
 use super::kinds::ResourceKind;
@@ -46,25 +46,6 @@ impl ResourceKind {
                     .filter_map(|field| field.get("jsonPath")?.as_str().map(str::to_owned))
                     .collect(),
             }),
-        }
-    }
-
-    /// A custom resource whose definition is not known: mappings are merged key by key, lists are atomic.
-    pub fn custom_without_schema(api_version: &str, kind: &str, plural: &str, namespaced: bool) -> Self {
-        let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-        Self {
-            plural: plural.to_owned(),
-            generation: true,
-            status: true,
-            schema: root_type(&schema),
-            custom: Some(CustomResource {
-                schema,
-                replicas: None,
-                status_replicas: None,
-                selector: None,
-                selectable: Vec::new(),
-            }),
-            ..Self::without_schema(api_version, kind, namespaced)
         }
     }
 }

@@ -160,8 +160,12 @@ fn the_oldest_of_many_updates_are_folded_into_one() {
 }
 
 #[test]
-fn kinds_without_a_schema_are_merged_key_by_key() {
-    let kind = ResourceKind::custom_without_schema("example.org/v1", "Thing", "things", true);
+fn kinds_with_unknown_fields_are_merged_key_by_key() {
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let version = json!({"name": "v1", "served": true, "subresources": {"status": {}}, "schema": {"openAPIV3Schema": schema}});
+    let names = json!({"kind": "Thing", "plural": "things"});
+    let spec = json!({"group": "example.org", "scope": "Namespaced", "names": names, "versions": [version]});
+    let kind = ResourceKind::from_definition(&json!({"spec": spec})).remove(0);
     let object = |spec: Value| json!({"apiVersion": "example.org/v1", "kind": "Thing", "metadata": {"name": "t"}, "spec": spec});
     let live = apply_object(None, &object(json!({"a": {"x": 1}, "l": [1, 2]})), &write(&kind, "m1")).unwrap();
     let live = apply_object(Some(&live), &object(json!({"a": {"y": 1}})), &write(&kind, "m2")).unwrap();

@@ -9,7 +9,6 @@
 use serde_json::{Map, Value};
 
 use federate_apiserver_model::values::text_below;
-use federate_kubernetes::pointer::escape;
 
 /// A field, and who owns it.
 #[derive(Clone, Copy, Debug)]
@@ -156,11 +155,6 @@ impl ControlledField {
                 FieldCondition::Label(keys) => is_any_set(object, "labels", keys),
             }
     }
-
-    /// The field as a JSON pointer.
-    pub fn json_pointer(&self) -> String {
-        self.path.iter().flat_map(|key| ["/".into(), escape(key)]).collect()
-    }
 }
 
 /// Removes these fields from an object.
@@ -274,12 +268,12 @@ mod tests {
     }
 
     #[test]
-    fn every_field_has_a_pointer_and_a_reason_of_its_own_place() {
+    fn every_field_has_a_reason_and_a_place_of_its_own() {
         let places: std::collections::BTreeSet<_> =
-            CONTROLLED_FIELDS.iter().map(|field| (field.kind, field.json_pointer())).collect();
+            CONTROLLED_FIELDS.iter().map(|field| (field.kind, field.path)).collect();
         assert_eq!(places.len(), CONTROLLED_FIELDS.len());
-        let revision = "/metadata/annotations/deployment.kubernetes.io~1revision";
-        assert!(CONTROLLED_FIELDS.iter().any(|field| field.json_pointer() == revision));
+        let revision = ["metadata", "annotations", "deployment.kubernetes.io/revision"];
+        assert!(CONTROLLED_FIELDS.iter().any(|field| field.path == revision));
         assert!(CONTROLLED_FIELDS.iter().all(|field| !field.reason.is_empty()));
     }
 }

@@ -14,6 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 use federate_dialect::plan::API_VERSION;
 use federate_dialect::{Dialects, Plan, UnreadableObject};
+use federate_kubernetes::hex::to_hex;
 use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::{ClusterName, Object, names};
 use federate_repo::{Claims, Role};
@@ -287,10 +288,7 @@ impl Digest {
     }
 
     fn finish(self) -> String {
-        self.0.finalize().iter().fold("sha256:".to_owned(), |mut text, byte| {
-            text.push_str(&format!("{byte:02x}"));
-            text
-        })
+        format!("sha256:{}", to_hex(&self.0.finalize()))
     }
 }
 

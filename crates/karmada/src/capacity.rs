@@ -19,7 +19,7 @@ pub mod taints;
 
 use federate_kubernetes::formatted_quantity::FormattedQuantity;
 
-pub(crate) use pods::{format_of, is_counted_resource};
+pub(crate) use pods::format_of;
 
 /// An answer of a member's API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

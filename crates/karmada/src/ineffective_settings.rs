@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use federate_kubernetes::pods::containers_pointer;
 use federate_kubernetes::schema::{Cursor, find_similar};
 use federate_kubernetes::{Cluster, Finding, Object, finding, work};
 
 use super::KarmadaPlanner;
 use super::api::KarmadaImageOverrider;
-use super::overrides::{CompiledOverridePolicy, change_images, containers_path};
+use super::overrides::{CompiledOverridePolicy, change_images};
 use super::policies::PropagationPolicy;
 use super::validation::REFUSED_OVERRIDERS;
 
@@ -128,7 +129,7 @@ fn check_images(
             *works |= change_images(overrider, &mut manifest).is_err() || manifest != before;
         }
     }
-    let has_containers = selected.iter().any(|template| containers_path(template).is_some());
+    let has_containers = selected.iter().any(|template| containers_pointer(template).is_some());
     // Another policy may change the images first.
     let mut others = plane.overrides.iter().filter(|other| other.object.id != policy.object.id);
     if has_containers && others.any(changes_images) {
@@ -302,7 +303,8 @@ fn check_removals(
 
 /// The words of a container in the templates that have it; `None` if none has.
 fn collect_words(selected: &[&Value], container: &str, field: &str) -> Option<BTreeSet<String>> {
-    let all = selected.iter().filter_map(|body| body.pointer(containers_path(body)?)?.as_array()).flatten();
+    let all =
+        selected.iter().filter_map(|body| body.pointer(containers_pointer(body)?)?.as_array()).flatten();
     let mut named = all.filter(|one| one.get("name").and_then(Value::as_str) == Some(container)).peekable();
     named.peek()?;
     let words = named.filter_map(|one| one.get(field)?.as_array()).flatten();

@@ -25,7 +25,6 @@ mod image;
 mod lists;
 
 pub(super) use image::override_images as change_images;
-pub(super) use lists::containers_path;
 
 /// A rule that cannot be applied: where in its policy, and why.
 #[derive(Clone, Debug)]

@@ -12,6 +12,7 @@ pub mod connection;
 pub mod ecosystem;
 pub mod finding;
 pub mod formatted_quantity;
+pub mod hex;
 pub mod hooks;
 pub mod image;
 pub mod kinds;

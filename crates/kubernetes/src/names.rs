@@ -70,6 +70,15 @@ pub fn is_dns_label(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
+/// Whether a text can be the name part of a label key, or a label value, but for its length: A-Z, a-z, 0-9 and inner
+/// `-`, `_` and `.`.
+pub fn is_name_part(text: &str) -> bool {
+    !text.is_empty()
+        && !text.starts_with(['-', '_', '.'])
+        && !text.ends_with(['-', '_', '.'])
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+}
+
 /// Whether a name is a DNS subdomain, as the names of most objects are: labels of a-z, 0-9 and `-`, separated by dots.
 ///
 /// ```

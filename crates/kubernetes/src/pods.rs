@@ -56,6 +56,18 @@ fn requests_by(
     total
 }
 
+/// The pointer to the containers of a Pod, or of a workload with a template for its pods in the spec; `None` for other
+/// kinds.
+pub fn containers_pointer(manifest: &Value) -> Option<&'static str> {
+    match manifest.get("kind").and_then(Value::as_str)? {
+        "Pod" => Some("/spec/containers"),
+        "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" | "Job" => {
+            Some("/spec/template/spec/containers")
+        }
+        _ => None,
+    }
+}
+
 /// Whether the pod has constraints on nodes: a node selector, a required node affinity, or tolerations.
 pub fn claims_nodes(spec: &Value) -> bool {
     let required = ["affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"];
@@ -76,7 +88,9 @@ fn container_requests(container: &Value) -> BTreeMap<String, Quantity> {
     all
 }
 
-fn parse_amounts(map: Option<&Value>) -> BTreeMap<String, Quantity> {
+/// The amounts of a list of resources, each rounded up: cpu to thousandths, others to whole units. Those that are not
+/// quantities are left out.
+pub fn parse_amounts(map: Option<&Value>) -> BTreeMap<String, Quantity> {
     let entries = map.and_then(Value::as_object).into_iter().flatten();
     entries
         .filter_map(|(name, value)| {
@@ -92,7 +106,7 @@ fn parse_amounts(map: Option<&Value>) -> BTreeMap<String, Quantity> {
 }
 
 /// Whether schedulers count the resource.
-fn is_counted_resource(name: &str) -> bool {
+pub fn is_counted_resource(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage")
         || name.starts_with("hugepages-")
         || name.starts_with("attachable-volumes-")

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::names::is_dns_label;
+use super::names::{is_dns_label, is_name_part};
 use super::object::Labels;
 use super::work;
 
@@ -112,7 +112,7 @@ pub fn invalid_key(key: &str) -> Option<String> {
         None => (None, key),
     };
     let prefix_ok = prefix.is_none_or(|p| !p.is_empty() && p.len() <= 253 && p.split('.').all(is_dns_label));
-    if prefix_ok && !name.is_empty() && name.len() <= 63 && is_name(name) {
+    if prefix_ok && !name.is_empty() && name.len() <= 63 && is_name_part(name) {
         return None;
     }
     Some(format!(
@@ -122,17 +122,10 @@ pub fn invalid_key(key: &str) -> Option<String> {
 
 /// Why `value` is not a valid label value.
 pub fn invalid_value(value: &str) -> Option<String> {
-    let ok = value.is_empty() || (value.len() <= 63 && is_name(value));
+    let ok = value.is_empty() || (value.len() <= 63 && is_name_part(value));
     (!ok).then(|| {
         format!("`{value}` is not a label value (up to 63 of A-Z a-z 0-9 - _ ., alphanumeric at both ends)")
     })
-}
-
-fn is_name(text: &str) -> bool {
-    !text.is_empty()
-        && !text.starts_with(['-', '_', '.'])
-        && !text.ends_with(['-', '_', '.'])
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
 #[cfg(test)]

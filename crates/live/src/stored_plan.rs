@@ -1,5 +1,6 @@
 //! The plan of an apply with `--remember`, as clusters store it.
 
+use federate_kubernetes::hex::to_hex;
 use sha2::{Digest, Sha256};
 
 /// A plan that clusters store for the next apply, of which it becomes the previous plan (`federate_dialect::PreviousPlan`) if it is
@@ -30,5 +31,5 @@ impl StoredPlan {
 }
 
 pub(super) fn compute_digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+    to_hex(&Sha256::digest(bytes))
 }

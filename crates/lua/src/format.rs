@@ -7,6 +7,7 @@ use mlua::Value;
 
 use super::arguments::{HostArguments, as_number, type_name};
 use super::numbers::{self, go_exponent};
+use federate_kubernetes::hex::to_hex;
 
 /// The widest field, and the longest fraction.
 const MAX_WIDTH: usize = 1000;
@@ -236,18 +237,10 @@ fn format_bytes(bytes: &[u8], spec: &Spec, verb: u8) -> Text {
             if is_number { plain_text(bytes) } else { plain_text("0") }
         }
         b'q' => plain_text(quote_string(&String::from_utf8_lossy(bytes))),
-        b'x' => plain_text(encode_hex(bytes)),
-        b'X' => plain_text(encode_hex(bytes).to_uppercase()),
+        b'x' => plain_text(to_hex(bytes)),
+        b'X' => plain_text(to_hex(bytes).to_uppercase()),
         _ => plain_text(format!("%!{}(string={})", char::from(verb), String::from_utf8_lossy(bytes))),
     }
-}
-
-fn encode_hex(bytes: &[u8]) -> String {
-    let mut out = String::new();
-    for byte in bytes {
-        out.push_str(&format!("{byte:02x}"));
-    }
-    out
 }
 
 /// A string as Go quotes it.

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use federate_kubernetes::image::Image;
 use federate_kubernetes::patch::{self, JsonPatchOperation};
+use federate_kubernetes::pods::containers_pointer;
 use federate_kubernetes::pointer::escape;
 use serde_json::{Map, Value};
 
@@ -15,17 +16,6 @@ use crate::intent::{
     EntriesAction, EntriesChange, ImageChange, ImageComponent, ManifestChange, ManifestOperation,
     OwnOverrideRule, PatchAction, WordsChange,
 };
-
-/// The pointer to the containers of a kind that has some.
-pub(crate) fn containers_pointer(body: &Value) -> Option<&'static str> {
-    match body.get("kind").and_then(Value::as_str)? {
-        "Pod" => Some("/spec/containers"),
-        "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" | "Job" => {
-            Some("/spec/template/spec/containers")
-        }
-        _ => None,
-    }
-}
 
 /// The pointers to a field of all containers, or of those with a name.
 pub(crate) fn container_fields(body: &Value, name: Option<&str>, field: &str) -> Vec<String> {

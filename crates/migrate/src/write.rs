@@ -319,3 +319,12 @@ fn share_overrides<'i>(
     }
     shared
 }
+
+/// An operation of a JSON patch.
+fn write_operation(operation: &ManifestOperation) -> Value {
+    let mut patch = json!({"op": operation.action.name(), "path": operation.pointer});
+    if let Some(value) = operation.action.value() {
+        patch["value"] = value.clone();
+    }
+    patch
+}

@@ -5,6 +5,7 @@
 
 use serde_json::Value;
 
+use federate_kubernetes::names::is_name_part;
 use federate_kubernetes::selector::{LabelSelector, SelectorRequirement, invalid_key, invalid_value};
 use federate_kubernetes::{Labels, work};
 
@@ -150,7 +151,7 @@ fn describe_key_mistakes(key: &str) -> String {
     } else if name.len() > 63 {
         mistakes.push("name part must be no more than 63 bytes".to_owned());
     }
-    if !is_name(name) {
+    if !is_name_part(name) {
         mistakes.push(format!("name part {rule}"));
     }
     mistakes.join("; ")
@@ -162,7 +163,7 @@ fn describe_value_mistakes(value: &str) -> String {
     if value.len() > 63 {
         mistakes.push("must be no more than 63 bytes".to_owned());
     }
-    if !is_name(value) {
+    if !is_name_part(value) {
         mistakes.push(format!(
             "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must \
              start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for \
@@ -170,14 +171,6 @@ fn describe_value_mistakes(value: &str) -> String {
         ));
     }
     mistakes.join("; ")
-}
-
-/// Whether a text consists of the characters of a name, whatever its length.
-fn is_name(text: &str) -> bool {
-    !text.is_empty()
-        && !text.starts_with(['-', '_', '.'])
-        && !text.ends_with(['-', '_', '.'])
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
 #[cfg(test)]

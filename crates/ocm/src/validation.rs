@@ -1,5 +1,6 @@
 //! Validation: what the API server refuses by the definitions of the kinds, and the hub by its webhooks.
 
+use federate_kubernetes::names::is_dns_label;
 use federate_kubernetes::schema::{Cursor, Field, Refusals, Schema as _, Shape, check_by};
 use federate_kubernetes::selector::invalid_key;
 use federate_kubernetes::{Finding, Object};
@@ -73,11 +74,7 @@ fn check_cluster(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
 
 /// Whether a name can be that of a namespace.
 fn is_namespace_name(name: &str) -> bool {
-    name.len() <= 63
-        && !name.is_empty()
-        && !name.starts_with('-')
-        && !name.ends_with('-')
-        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+    name.len() <= 63 && is_dns_label(name)
 }
 
 fn check_taint_key(refusals: &mut Refusals<'_>, key: &Cursor<'_>) {

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
+use federate_kubernetes::hex::to_hex;
 use flate2::read::GzDecoder;
 use flate2::{Compression, GzBuilder};
 use serde::{Deserialize, Serialize};
@@ -255,7 +256,7 @@ pub fn compute_digest(bytes: &[u8]) -> String {
 }
 
 fn format_digest(bytes: &[u8]) -> String {
-    bytes.iter().fold("sha256:".to_owned(), |text, byte| text + &format!("{byte:02x}"))
+    format!("sha256:{}", to_hex(bytes))
 }
 
 #[cfg(test)]

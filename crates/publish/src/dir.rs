@@ -164,11 +164,6 @@ impl LockedOutputFolder {
 }
 
 impl OutputFolder {
-    /// [Locks](Self::lock_path) the folder at `path` and reads its plan.
-    pub fn lock_and_read(path: &Path, keep: &[&Path], waiting: impl FnOnce()) -> Result<Self, Error> {
-        Self::lock_path(path, keep, waiting)?.read_plan(None)
-    }
-
     /// Locks the folder at `path`, which need not exist.
     ///
     /// It must not be, or contain, one of the folders in `keep`: the repo and the working directory. A

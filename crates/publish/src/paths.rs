@@ -6,12 +6,12 @@
 //! name over 255 bytes is cut and ends in `%~` and a digest of the full name. Different objects therefore
 //! have different paths, unless they differ only in the case of their kinds or in their API version.
 
-use std::fmt::Write;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
 use federate_kubernetes::ObjectRef;
+use federate_kubernetes::hex::to_hex;
 
 /// The file of the plan, at the root of the tree.
 pub const PLACEMENTS: &str = "placements.yaml";
@@ -87,15 +87,7 @@ fn percent_encode(text: &str, also: &[char]) -> String {
 }
 
 fn percent_encode_char(c: char) -> String {
-    to_hex(c.encode_utf8(&mut [0; 4]).as_bytes(), "%")
-}
-
-fn to_hex(bytes: &[u8], before_each: &str) -> String {
-    bytes.iter().fold(String::new(), |mut out, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(out, "{before_each}{byte:02X}");
-        out
-    })
+    c.encode_utf8(&mut [0; 4]).bytes().fold(String::new(), |out, byte| out + &format!("%{byte:02X}"))
 }
 
 /// Joins `stem` and `suffix`, and cuts the stem if the result would be too long.
@@ -103,7 +95,7 @@ fn limit_length(stem: &str, suffix: &str) -> String {
     if stem.len() + suffix.len() <= MAX_NAME_LENGTH {
         return format!("{stem}{suffix}");
     }
-    let digest = to_hex(&Sha256::digest(stem)[..16], "").to_ascii_lowercase();
+    let digest = to_hex(&Sha256::digest(stem)[..16]);
     let kept = MAX_NAME_LENGTH - suffix.len() - digest.len() - 2;
     format!("{}%~{digest}{suffix}", &stem[..stem.floor_char_boundary(kept)])
 }

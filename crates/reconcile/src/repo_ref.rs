@@ -1,6 +1,7 @@
 //! The repo that the objects of an `ApplySet` come from, as its parent records it: so that no other repo uses the
 //! same set and deletes objects that it does not render, and so that everyone sees which commit runs in a cluster.
 
+use federate_kubernetes::hex::to_hex;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
@@ -81,7 +82,7 @@ impl RepoRef {
     /// The default name of the `ApplySet`: readable, and unique to each folder of each repository.
     pub fn set_name(&self) -> String {
         let digest = Sha256::digest(format!("{}\n{}", self.repository, self.path));
-        let digest = digest.iter().take(4).fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+        let digest = to_hex(&digest[..4]);
         let last = self.repository.rsplit('/').next().unwrap_or_default();
         let chars = last.chars().take(MAX_NAME_CHARS).map(|c| c.to_ascii_lowercase());
         let name: String = chars.map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();

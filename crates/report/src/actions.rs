@@ -229,7 +229,7 @@ fn action_color(kind: ActionKind) -> AnsiColor {
     }
 }
 
-/// Text of a repo or a cluster, without control characters for a terminal.
-pub(super) fn replace_controls(text: &str) -> String {
+/// Text of a repo or a cluster for a terminal: U+FFFD stands for each control character.
+pub fn replace_controls(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

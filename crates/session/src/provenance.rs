@@ -1,9 +1,9 @@
 //! The origin of a rendering, and how a commit records it: in its message, and in trailers for scripts.
 
 use git2::{Oid, Repository};
-use sha2::{Digest, Sha256};
 
 use federate_publish::Summary;
+use federate_publish::artifact::compute_digest;
 use federate_publish::branch::DryCommit;
 use federate_reconcile::RepoRef;
 use federate_source::git::{self, GitLocation};
@@ -107,10 +107,9 @@ impl Provenance {
     /// The trailers, one per line.
     pub(crate) fn format_trailers(&self, plan: &str) -> String {
         let source = self.commit.as_ref().map_or_else(String::new, |id| format!("Federate-Source: {id}\n"));
-        let digest = Sha256::digest(plan);
-        let digest = digest.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+        let digest = compute_digest(plan.as_bytes());
         let version = env!("CARGO_PKG_VERSION");
-        format!("{source}Federate-Version: {version}\nFederate-Plan: sha256:{digest}\n")
+        format!("{source}Federate-Version: {version}\nFederate-Plan: {digest}\n")
     }
 }
 

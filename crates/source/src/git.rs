@@ -10,6 +10,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use federate_kubernetes::hex::to_hex;
 use git2::{ErrorCode, ObjectType, Oid, Repository, Tree};
 use sha2::{Digest as _, Sha256};
 
@@ -398,8 +399,7 @@ fn read_lfs_content(repository: &Repository, bytes: &[u8]) -> Option<Vec<u8>> {
     let path = repository.commondir().join("lfs/objects").join(id.get(..2)?).join(id.get(2..4)?).join(id);
     let mut content = Vec::new();
     fs::File::open(path).ok()?.take(pointer.size + 1).read_to_end(&mut content).ok()?;
-    let digest =
-        Sha256::digest(&content).iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+    let digest = to_hex(&Sha256::digest(&content));
     (content.len() as u64 == pointer.size && digest.eq_ignore_ascii_case(id)).then_some(content)
 }
 

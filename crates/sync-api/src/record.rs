@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use federate_kubernetes::hex::to_hex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -257,7 +258,7 @@ pub fn compute_digest<'t>(texts: impl IntoIterator<Item = &'t [u8]>) -> String {
         sha.update((text.len() as u64).to_be_bytes());
         sha.update(text);
     }
-    sha.finalize().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+    to_hex(&sha.finalize())
 }
 
 #[cfg(test)]

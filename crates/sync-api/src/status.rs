@@ -372,11 +372,6 @@ impl SyncReason {
         }
     }
 
-    /// Whether the revision itself keeps a reconciliation from carrying it out.
-    pub fn is_about_revision(self) -> bool {
-        matches!(self, Self::VerificationError | Self::BuildFailed | Self::PruneFailed)
-    }
-
     /// Whether only a new revision or another spec helps.
     pub fn is_stalled(self) -> bool {
         matches!(

@@ -1,6 +1,6 @@
 //! The parser's events: limits, positions, and merge keys.
 
-use granit_parser::{Parser, ScalarStyle, StrInput, Tag};
+use granit_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
 
 use super::{Position, tag};
 
@@ -18,6 +18,16 @@ fn parser_options() -> granit_parser::Options {
         emit_anchor_events: true,
         flow_nesting_limit: MAX_DEPTH + 1,
         block_nesting_limit: MAX_DEPTH + 1,
+    }
+}
+
+/// The next event that is not an anchor; `None` at the end and after a syntax error.
+pub(super) fn next_event<'a>(parser: &mut Parser<'a, StrInput<'a>>) -> Option<(Event<'a>, Span)> {
+    loop {
+        match parser.next_event()?.ok()? {
+            (Event::Anchor(..), _) => {}
+            event => return Some(event),
+        }
     }
 }
 

@@ -85,7 +85,7 @@ fn read_tree(text: &str, first_line: u32) -> Option<NodeTree> {
     let text = repair::insert_spaces(text)?;
     let mut reader = Reader::new(&text, first_line);
     while !matches!(reader.parser.next_event()?.ok()?.0, Event::DocumentStart(..)) {}
-    let (event, span) = reader.next_event()?;
+    let (event, span) = events::next_event(&mut reader.parser)?;
     let root = reader.read_node(&event, &span)?;
     Some(NodeTree { nodes: reader.nodes, root })
 }
@@ -136,15 +136,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn next_event(&mut self) -> Option<(Event<'a>, Span)> {
-        loop {
-            match self.parser.next_event()?.ok()? {
-                (Event::Anchor(..), _) => {}
-                event => return Some(event),
-            }
-        }
-    }
-
     fn to_position(&self, span: &Span) -> Position {
         events::to_position(self.first_line, span.start.line(), span.start.col())
     }
@@ -173,7 +164,7 @@ impl<'a> Reader<'a> {
     fn read_sequence(&mut self) -> Option<Kind> {
         let mut items = Vec::new();
         loop {
-            match self.next_event()? {
+            match events::next_event(&mut self.parser)? {
                 (Event::SequenceEnd, _) => return Some(Kind::Sequence(items)),
                 (event, span) => items.push(self.read_node(&event, &span)?),
             }
@@ -183,14 +174,14 @@ impl<'a> Reader<'a> {
     fn read_mapping(&mut self) -> Option<Kind> {
         let mut entries = Vec::new();
         loop {
-            let (event, span) = self.next_event()?;
+            let (event, span) = events::next_event(&mut self.parser)?;
             let key = match &event {
                 Event::MappingEnd => return Some(Kind::Mapping(entries)),
                 Event::Scalar(text, style, _, tag) => resolve_key(text, *style, tag.as_deref())?,
                 _ => return None,
             };
             self.read_node(&event, &span)?;
-            let (event, value) = self.next_event()?;
+            let (event, value) = events::next_event(&mut self.parser)?;
             let value = self.read_node(&event, &value)?;
             entries.push(Entry { key, at: self.to_position(&span), value });
         }

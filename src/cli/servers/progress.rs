@@ -8,6 +8,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use federate_kubernetes::ClusterName;
 use federate_live::{ClusterProgress, ProgressReporter};
+use federate_report::actions::replace_controls;
 
 /// The largest number of lines. Lines of finished clusters make room for others; more fit than clusters are
 /// processed at a time.
@@ -42,7 +43,7 @@ impl ProgressLines {
         if let Some(bar) = done.filter(|_| bars.len() >= MAX_LINES).and_then(|name| bars.remove(&name)) {
             self.all.remove(&bar);
         }
-        let bar = self.all.add(ProgressBar::new_spinner().with_prefix(replace_control_characters(cluster)));
+        let bar = self.all.add(ProgressBar::new_spinner().with_prefix(replace_controls(cluster)));
         let style = ProgressStyle::with_template("{prefix}  {msg}").unwrap_or_else(|_| plain_style());
         bars.entry(cluster.clone()).or_insert(bar.with_style(style)).clone()
     }
@@ -50,10 +51,6 @@ impl ProgressLines {
 
 fn plain_style() -> ProgressStyle {
     ProgressStyle::default_spinner()
-}
-
-fn replace_control_characters(cluster: &str) -> String {
-    cluster.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 impl ProgressReporter for ProgressLines {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use federate_kubernetes::names::is_dns_subdomain;
+use federate_kubernetes::names::{is_dns_label, is_dns_subdomain, is_name_part};
 
 use super::super::failure::StatusCause;
 use super::super::kinds::ResourceKind;
@@ -48,22 +48,14 @@ pub fn invalid_name(kind: &ResourceKind, name: &str) -> Option<&'static str> {
             let bad = matches!(name, "." | "..") || name.contains(['/', '%']);
             bad.then_some("may not contain '/'")
         }
-        "Namespace" => (!is_label(name) || name.len() > 63).then_some(LABEL_MESSAGE),
+        "Namespace" => (!is_dns_label(name) || name.len() > 63).then_some(LABEL_MESSAGE),
         "Service" => {
             let fine =
-                is_label(name) && name.starts_with(|c: char| c.is_ascii_lowercase()) && name.len() <= 63;
+                is_dns_label(name) && name.starts_with(|c: char| c.is_ascii_lowercase()) && name.len() <= 63;
             (!fine).then_some(DNS1035)
         }
         _ => (!is_dns_subdomain(name)).then_some(SUBDOMAIN_MESSAGE),
     }
-}
-
-/// Whether a name is a label of RFC 1123, of any length.
-pub(super) fn is_label(name: &str) -> bool {
-    !name.is_empty()
-        && !name.starts_with('-')
-        && !name.ends_with('-')
-        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
 fn key_causes(object: &Value) -> Vec<StatusCause> {
@@ -82,20 +74,13 @@ fn key_causes(object: &Value) -> Vec<StatusCause> {
                     let message = "Too long: may not be more than 63 bytes";
                     causes.push(StatusCause::new("FieldValueTooLong", field, message));
                 }
-                if !value.is_empty() && !is_qualified_name(value) {
+                if !value.is_empty() && !is_name_part(value) {
                     causes.push(StatusCause::invalid(field, &json!(value), LABEL_VALUE));
                 }
             }
         }
     }
     causes
-}
-
-fn is_qualified_name(name: &str) -> bool {
-    !name.is_empty()
-        && !name.starts_with(['-', '_', '.'])
-        && !name.ends_with(['-', '_', '.'])
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
 fn invalid_key(key: &str) -> Option<&'static str> {
@@ -110,7 +95,7 @@ fn invalid_key(key: &str) -> Option<&'static str> {
     match name {
         "" => Some("name part must be non-empty"),
         name if name.len() > 63 => Some("name part must be no more than 63 bytes"),
-        name => (!is_qualified_name(name)).then_some(NAME_PART),
+        name => (!is_name_part(name)).then_some(NAME_PART),
     }
 }
 

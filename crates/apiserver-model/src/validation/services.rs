@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use federate_kubernetes::names::is_dns_subdomain;
+use federate_kubernetes::names::{is_dns_label, is_dns_subdomain};
 
 use super::super::failure::StatusCause;
-use super::metadata::{LABEL_MESSAGE, SUBDOMAIN_MESSAGE, is_label};
+use super::metadata::{LABEL_MESSAGE, SUBDOMAIN_MESSAGE};
 use super::{integer_at, list_at, text_at};
 
 const PORT_MESSAGE: &str = "must be between 1 and 65535, inclusive";
@@ -77,7 +77,7 @@ fn port_causes(object: &Value) -> Vec<StatusCause> {
         if name.is_empty() && ports.len() > 1 {
             causes.push(StatusCause::required(format!("{at}.name"), ""));
         } else if !name.is_empty() {
-            if !is_label(name) {
+            if !is_dns_label(name) {
                 causes.push(StatusCause::invalid(format!("{at}.name"), &name.into(), LABEL_MESSAGE));
             }
             if !names.insert(name) {

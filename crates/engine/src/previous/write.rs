@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::io::{self, Write};
 
+use federate_kubernetes::hex::to_hex;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
@@ -147,9 +148,7 @@ impl ListNames {
         let mut names = Self::default();
         for (list, addresses, count) in uses.into_values() {
             let Some(lines) = clusters::write_lines(&list).filter(|_| count > 1) else { continue };
-            let digest = Sha256::digest(lines);
-            let digest =
-                digest.iter().take(8).fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+            let digest = to_hex(&Sha256::digest(lines)[..8]);
             let name = format!("{}-clusters-{digest}", list.len());
             // If the digests of two lists collide, the second list is written in its rows.
             if let Entry::Vacant(entry) = names.lists.entry(name) {

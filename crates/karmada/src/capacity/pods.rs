@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use federate_kubernetes::Object;
 use federate_kubernetes::formatted_quantity::{FormattedQuantity, QuantityFormat};
 use federate_kubernetes::object::value_at;
+use federate_kubernetes::pods::{is_counted_resource, parse_amounts};
 use federate_kubernetes::quantity::Quantity;
 use serde_json::Value;
 
@@ -97,26 +98,7 @@ pub(crate) fn format_of(resource: &str) -> QuantityFormat {
     }
 }
 
-/// The amounts of resources that count, each rounded up: cpu to thousandths, others to whole units.
-fn round_amounts(list: Option<&Value>) -> Vec<(String, Quantity)> {
-    let all = list.and_then(Value::as_object).into_iter().flatten();
-    all.filter(|(name, _)| is_counted_resource(name))
-        .filter_map(|(name, amount)| {
-            let amount = Quantity::from_json(amount)?;
-            let amount = if name == "cpu" {
-                Quantity::from_milli(amount.milli_value())
-            } else {
-                Quantity::from_int(amount.value())
-            };
-            Some((name.clone(), amount))
-        })
-        .collect()
-}
-
-/// Whether schedulers count a resource.
-pub(crate) fn is_counted_resource(name: &str) -> bool {
-    matches!(name, "cpu" | "memory" | "ephemeral-storage")
-        || name.starts_with("hugepages-")
-        || name.starts_with("attachable-volumes-")
-        || (name.contains('/') && !name.starts_with("requests."))
+/// The amounts of resources that count, rounded up.
+fn round_amounts(list: Option<&Value>) -> impl Iterator<Item = (String, Quantity)> {
+    parse_amounts(list).into_iter().filter(|(name, _)| is_counted_resource(name))
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::super::api::KarmadaImageOverrider;
 use federate_kubernetes::image::Image;
+use federate_kubernetes::pods::containers_pointer;
 use federate_kubernetes::{patch, work};
 
 /// The steps of changing an image.
@@ -25,7 +26,7 @@ pub(in super::super) fn override_images(
         let tokens = patch::parse_pointer(path).map_err(|error| error.to_string())?;
         return override_image(overrider, patch::find_value_mut(manifest, &tokens), path);
     }
-    let Some(path) = super::lists::containers_path(manifest) else { return Ok(()) };
+    let Some(path) = containers_pointer(manifest) else { return Ok(()) };
     let containers = manifest.pointer_mut(path).and_then(Value::as_array_mut);
     for (index, container) in containers.into_iter().flatten().enumerate() {
         override_image(overrider, container.get_mut("image"), &format_args!("{path}/{index}/image"))?;

@@ -5,18 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::super::api::ListOverrider;
+use federate_kubernetes::pods::containers_pointer;
 use federate_kubernetes::work;
-
-/// The path of the containers of a kind, if it is known to have any.
-pub(crate) fn containers_path(manifest: &Value) -> Option<&'static str> {
-    match manifest.get("kind").and_then(Value::as_str)? {
-        "Pod" => Some("/spec/containers"),
-        "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" | "Job" => {
-            Some("/spec/template/spec/containers")
-        }
-        _ => None,
-    }
-}
 
 /// The steps of comparing the name of a container.
 const STEPS_PER_CONTAINER: u64 = 4;
@@ -24,7 +14,7 @@ const STEPS_PER_CONTAINER: u64 = 4;
 /// Changes `field` of every container of that name. A missing field is created, empty unless words
 /// are added; `replace` leaves an existing one as it is.
 pub(super) fn override_list(overrider: &ListOverrider, field: &str, manifest: &mut Value) {
-    let Some(path) = containers_path(manifest) else { return };
+    let Some(path) = containers_pointer(manifest) else { return };
     let removed: BTreeSet<&str> = overrider.value.iter().map(String::as_str).collect();
     let containers = manifest.pointer_mut(path).and_then(Value::as_array_mut).into_iter().flatten();
     for container in containers.filter_map(Value::as_object_mut) {

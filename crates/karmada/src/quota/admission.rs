@@ -8,11 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use federate_kubernetes::Object;
 use federate_kubernetes::formatted_quantity::FormattedQuantity;
+use federate_kubernetes::pods::is_counted_resource;
 use federate_kubernetes::quantity::Quantity;
 
 use super::usage::QuotaBindingSpec;
 use super::{ResourceList, read_quantities, read_section};
-use crate::capacity::{format_of, is_counted_resource};
+use crate::capacity::format_of;
 
 /// The result of writing a binding.
 #[derive(Clone, Debug, PartialEq, Eq)]

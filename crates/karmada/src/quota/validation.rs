@@ -1,6 +1,7 @@
 //! The admission of `FederatedResourceQuota`.
 
 use federate_kubernetes::formatted_quantity::FormattedQuantity;
+use federate_kubernetes::names::{is_dns_label, is_dns_subdomain, is_name_part};
 use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::selector::null_default;
 use federate_kubernetes::{Finding, Object};
@@ -106,8 +107,7 @@ impl QuotaRefusals<'_> {
     }
 
     fn check_cluster(&mut self, name: &str, pointer: &str) {
-        let ends = !name.starts_with('-') && !name.ends_with('-');
-        if name.is_empty() || name.len() > 48 || !ends || !name.chars().all(|c| is_lower(c) || c == '-') {
+        if name.len() > 48 || !is_dns_label(name) {
             let message = format!("`{name}` cannot be the name of a cluster");
             self.refuse(&format!("{pointer}/clusterName"), message);
         }
@@ -132,25 +132,11 @@ impl QuotaRefusals<'_> {
     }
 }
 
-/// Whether a character is a lowercase letter or a digit.
-fn is_lower(c: char) -> bool {
-    c.is_ascii_lowercase() || c.is_ascii_digit()
-}
-
-fn is_label(text: &str) -> bool {
-    text.starts_with(is_lower) && text.ends_with(is_lower) && text.chars().all(|c| is_lower(c) || c == '-')
-}
-
 fn is_quota_resource(name: &str) -> bool {
     let Some((prefix, rest)) = name.split_once('/') else {
         return STANDARD.iter().any(|(standard, _)| *standard == name);
     };
-    let name_part = !rest.is_empty()
-        && rest.len() <= 63
-        && rest.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && rest.ends_with(|c: char| c.is_ascii_alphanumeric())
-        && rest.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
-    name_part && prefix.len() <= 253 && prefix.split('.').all(is_label)
+    rest.len() <= 63 && is_name_part(rest) && is_dns_subdomain(prefix)
 }
 
 /// Whether a resource is counted in whole numbers.

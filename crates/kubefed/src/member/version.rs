@@ -12,6 +12,7 @@ use super::super::federated_object::FederatedObject;
 use super::super::{KubeFedPlanner, explanation};
 use federate_dialect::{Placement, gojson};
 use federate_kubernetes::Object;
+use federate_kubernetes::hex::to_hex;
 use federate_kubernetes::object::{string_map, value_at};
 
 /// The kinds that record versions: of namespaced objects, and of cluster-scoped ones.
@@ -94,12 +95,7 @@ pub(crate) fn compute_versions(federated: &Value) -> (String, String) {
 
 /// The MD5 of a text and a newline.
 fn md5_hex(text: &str) -> String {
-    let digest = Md5::new().chain_update(text).chain_update("\n").finalize();
-    let mut text = String::new();
-    for byte in digest {
-        text.push_str(&format!("{byte:02x}"));
-    }
-    text
+    to_hex(&Md5::new().chain_update(text).chain_update("\n").finalize())
 }
 
 /// The hash of the overrides. The order of their keys is that of the fields of Go's types.

@@ -4,6 +4,7 @@
 //! annotations of Kubernetes and of the fleet. The hash of this part tells whether a manifest was applied
 //! before.
 
+use federate_kubernetes::hex::to_hex;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -56,10 +57,5 @@ pub(super) fn comparable_view(object: &Value) -> Value {
 
 /// The hash of the compared part.
 pub(super) fn hash_view(object: &Value) -> String {
-    let digest = Sha256::digest(gojson::write_sorted(&comparable_view(object)));
-    let mut text = String::new();
-    for byte in digest {
-        text.push_str(&format!("{byte:02x}"));
-    }
-    text
+    to_hex(&Sha256::digest(gojson::write_sorted(&comparable_view(object))))
 }

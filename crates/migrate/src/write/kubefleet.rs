@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{
     FittedRules, PolicyDraft, PolicyKind, PolicyNames, PolicyRole, SharedOverrides, add_fitted_rules,
-    fit_overrides, share_overrides, shorten_name,
+    fit_overrides, share_overrides, shorten_name, write_operation,
 };
 use crate::changes::lower_changes;
 use crate::intent::{
@@ -477,18 +477,10 @@ fn write_rules(rule: &OverrideRuleIntent) -> Vec<Value> {
 /// Rules with these operations. Rules apply one after another.
 fn write_patches(selector: &Value, operations: &[&ManifestOperation]) -> Vec<Value> {
     let parts = operations.chunks(MAX_OVERRIDE_ITEMS).map(|operations| {
-        let patches: Vec<Value> = operations.iter().map(|one| write_patch(one)).collect();
+        let patches: Vec<Value> = operations.iter().map(|one| write_operation(one)).collect();
         json!({"clusterSelector": selector, "jsonPatchOverrides": patches})
     });
     parts.collect()
-}
-
-fn write_patch(operation: &ManifestOperation) -> Value {
-    let mut patch = json!({"op": operation.action.name(), "path": operation.pointer});
-    if let Some(value) = operation.action.value() {
-        patch["value"] = value.clone();
-    }
-    patch
 }
 
 fn select_names(clusters: &BTreeSet<ClusterName>) -> Value {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use federate_kubernetes::{ClusterName, ObjectRef};
 use serde_json::{Value, json};
 
+use super::write_operation;
 use crate::intent::{ManifestOperation, OverrideIntent};
 use crate::rendering::build_mapping;
 
@@ -141,16 +142,7 @@ fn write_deletion(object: &ObjectRef) -> Value {
 }
 
 fn write_patch(object: &ObjectRef, operations: &[ManifestOperation]) -> Value {
-    let operations: Vec<Value> = operations
-        .iter()
-        .map(|operation| {
-            let mut value = json!({"op": operation.action.name(), "path": operation.pointer});
-            if let Some(after) = operation.action.value() {
-                value["value"] = after.clone();
-            }
-            value
-        })
-        .collect();
+    let operations: Vec<Value> = operations.iter().map(write_operation).collect();
     let (group, version) = object.api_version.split_once('/').unwrap_or(("", &object.api_version));
     let target = build_mapping([
         ("group", json!(group)),

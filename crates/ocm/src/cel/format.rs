@@ -7,6 +7,7 @@
 
 use super::cel_type::CelType;
 use super::value::CelValue;
+use federate_kubernetes::hex::to_hex;
 
 use CelValue::{Bool, Bytes, Double, Int, List, Map, Null, Span, Text, Time, Type, Uint};
 
@@ -98,10 +99,10 @@ fn format_value(clause: char, precision: usize, value: &CelValue) -> Option<Stri
         ('b', Bool(value)) => u8::from(*value).to_string(),
         ('b', _) => write_whole(value, |number| format!("{number:b}"))?,
         ('o', _) => write_whole(value, |number| format!("{number:o}"))?,
-        ('x', Text(text)) => write_hex(text.as_bytes()),
-        ('X', Text(text)) => write_hex(text.as_bytes()).to_uppercase(),
-        ('x', Bytes(bytes)) => write_hex(bytes),
-        ('X', Bytes(bytes)) => write_hex(bytes).to_uppercase(),
+        ('x', Text(text)) => to_hex(text.as_bytes()),
+        ('X', Text(text)) => to_hex(text.as_bytes()).to_uppercase(),
+        ('x', Bytes(bytes)) => to_hex(bytes),
+        ('X', Bytes(bytes)) => to_hex(bytes).to_uppercase(),
         ('x', _) => write_whole(value, |number| format!("{number:x}"))?,
         ('X', _) => write_whole(value, |number| format!("{number:X}"))?,
         _ => return None,
@@ -116,10 +117,6 @@ fn write_whole(value: &CelValue, write: impl Fn(u64) -> String) -> Option<String
         Uint(number) => Some(write(*number)),
         _ => None,
     }
-}
-
-fn write_hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 /// A value as `%s` writes it.

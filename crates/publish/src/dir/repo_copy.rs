@@ -8,6 +8,7 @@ use std::fs::{self, Permissions};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use federate_kubernetes::hex::to_hex;
 use sha2::{Digest, Sha256};
 
 use super::location::OutputLocation;
@@ -170,7 +171,7 @@ fn join_digests(digests: &BTreeMap<String, [u8; 32]>) -> String {
         all.update(path);
         all.update(digest);
     }
-    all.finalize().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+    to_hex(&all.finalize())
 }
 
 #[cfg(test)]

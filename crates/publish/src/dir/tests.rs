@@ -95,7 +95,7 @@ impl Sandbox {
 }
 
 fn open(path: &Path) -> Result<OutputFolder, Error> {
-    OutputFolder::lock_and_read(path, &[], || {})
+    OutputFolder::lock_path(path, &[], || {})?.read_plan(None)
 }
 
 fn publish(path: &Path, tree: &OutputTree) -> Result<Summary, Error> {
@@ -284,10 +284,11 @@ fn the_repo_the_working_directory_and_all_around_them_are_kept() {
     let repo = sandbox.0.path().join("work/repo");
     fs::create_dir_all(&repo).unwrap();
     for path in ["work/repo", "work/repo/../repo/.", "work", "/"] {
-        let error = OutputFolder::lock_and_read(&sandbox.0.path().join(path), &[&repo], || {}).unwrap_err();
+        let error = OutputFolder::lock_path(&sandbox.0.path().join(path), &[&repo], || {}).unwrap_err();
         assert!(matches!(error, Error::Unsuitable { .. }), "{error}");
     }
-    let inside = OutputFolder::lock_and_read(&repo.join("out"), &[&repo], || {}).unwrap();
+    let inside =
+        OutputFolder::lock_path(&repo.join("out"), &[&repo], || {}).unwrap().read_plan(None).unwrap();
     inside.publish_tree(&two_clusters()).unwrap();
     assert_eq!(files(&repo.join("out")), expected(&two_clusters()));
 }
@@ -389,7 +390,8 @@ fn a_second_publisher_waits_for_the_first_and_says_so() {
     let (waits, waiting) = mpsc::channel();
     let out = sandbox.out();
     let second = thread::spawn(move || {
-        let folder = OutputFolder::lock_and_read(&out, &[], || waits.send(()).unwrap()).unwrap();
+        let folder =
+            OutputFolder::lock_path(&out, &[], || waits.send(()).unwrap()).unwrap().read_plan(None).unwrap();
         let seen = folder.previous_plan().unwrap().placements.len();
         folder.publish_tree(&two_clusters()).unwrap();
         seen

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use federate_kubernetes::Object;
+use federate_kubernetes::hex::to_hex;
 use federate_kubernetes::object::{field_text, pointer_text};
 
 use super::CachedTree;
@@ -267,9 +268,7 @@ fn shorten_release(name: String) -> String {
     if name.len() <= MAX_RELEASE_NAME {
         return name;
     }
-    let digest = Sha256::digest(name.as_bytes())
-        .iter()
-        .fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
-    let (start, digest) = (name.get(..40).unwrap_or(&name), digest.get(..12).unwrap_or_default());
+    let digest = to_hex(&Sha256::digest(name.as_bytes())[..6]);
+    let start = name.get(..40).unwrap_or(&name);
     format!("{start}-{digest}")
 }

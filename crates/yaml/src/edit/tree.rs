@@ -61,7 +61,7 @@ pub(super) fn read_tree(text: &str, nth: usize) -> Option<TextNode> {
     for _ in 0..=nth {
         while !matches!(reader.parser.next_event()?.ok()?.0, Event::DocumentStart(..)) {}
     }
-    let (event, span) = reader.next_event()?;
+    let (event, span) = events::next_event(&mut reader.parser)?;
     reader.read_node(&event, &span)
 }
 
@@ -72,15 +72,6 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn next_event(&mut self) -> Option<(Event<'a>, Span)> {
-        loop {
-            match self.parser.next_event()?.ok()? {
-                (Event::Anchor(..), _) => {}
-                event => return Some(event),
-            }
-        }
-    }
-
     fn read_node(&mut self, event: &Event<'a>, span: &Span) -> Option<TextNode> {
         let mut start = span.start.byte_offset()?;
         let mut end = span.end.byte_offset()?;
@@ -123,7 +114,7 @@ impl<'a> Reader<'a> {
     fn read_sequence(&mut self) -> Option<(Vec<TextNode>, usize)> {
         let mut items = Vec::new();
         loop {
-            match self.next_event()? {
+            match events::next_event(&mut self.parser)? {
                 (Event::SequenceEnd, span) => return Some((items, span.end.byte_offset()?)),
                 (event, span) => items.push(self.read_node(&event, &span)?),
             }
@@ -133,7 +124,7 @@ impl<'a> Reader<'a> {
     fn read_mapping(&mut self) -> Option<(Vec<MappingEntry>, usize)> {
         let mut entries = Vec::new();
         loop {
-            let (event, span) = self.next_event()?;
+            let (event, span) = events::next_event(&mut self.parser)?;
             let (key, quoted) = match &event {
                 Event::MappingEnd => return Some((entries, span.end.byte_offset()?)),
                 Event::Scalar(text, style, _, tag) => (
@@ -143,7 +134,7 @@ impl<'a> Reader<'a> {
                 _ => return None,
             };
             let span = self.read_node(&event, &span)?.span;
-            let (event, value) = self.next_event()?;
+            let (event, value) = events::next_event(&mut self.parser)?;
             let value = self.read_node(&event, &value)?;
             let colon = find_colon(self.text, span.end);
             entries.push(MappingEntry { key, span, quoted, colon, value });

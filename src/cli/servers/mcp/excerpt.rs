@@ -3,6 +3,7 @@
 //! The lists are those of the document and of its parts. What is left out is counted in `leftOut`, with a cursor for the next part;
 //! a document that fits has no such key and is that of `-o json`.
 
+use federate_kubernetes::hex::to_hex;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
@@ -125,8 +126,7 @@ impl ExcerptRequest {
 
 /// What tells answers apart.
 fn compute_identity(text: &str) -> String {
-    let digest = Sha256::digest(text.as_bytes());
-    digest.iter().take(6).fold(String::new(), |out, byte| out + &format!("{byte:02x}"))
+    to_hex(&Sha256::digest(text.as_bytes())[..6])
 }
 
 /// Takes the items out of the lists of a document, and of its parts.

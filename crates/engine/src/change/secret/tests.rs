@@ -1,13 +1,10 @@
 //! Tests that HMAC matches RFC 4231, and that no value of a Secret remains.
 
+use federate_kubernetes::hex::to_hex;
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
-}
 
 #[test]
 fn digests_match_rfc_4231() {
@@ -25,7 +22,7 @@ fn digests_match_rfc_4231() {
         ),
     ];
     for (key, text, digest) in cases {
-        assert_eq!(hex(&DigestKey::new(key).compute_hmac(text)), digest);
+        assert_eq!(to_hex(&DigestKey::new(key).compute_hmac(text)), digest);
     }
 }
 

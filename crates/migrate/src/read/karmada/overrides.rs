@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use federate_kubernetes::pods::containers_pointer;
 use federate_kubernetes::selector::LabelSelector;
 use federate_kubernetes::{Labels, Object};
 use federate_repo::{Role, Template};
@@ -17,7 +18,7 @@ use serde_json::Value;
 
 use super::super::overriders::{EntriesOverrider, ReadOverrideRule, ReadPatch, WordsOverrider};
 use super::affinity::{NAME, ReadAffinity};
-use crate::changes::{are_independent, container_fields, containers_pointer, lower_changes};
+use crate::changes::{are_independent, container_fields, lower_changes};
 use crate::intent::{
     ImageChange, ImageComponent, ManifestChange, OverrideIntent, OwnOverrideRule, ReadOverrides,
 };
