@@ -47,7 +47,7 @@ impl DesiredObjects {
         Self { objects, clusters }
     }
 
-    /// Each object once, sorted.
+    /// The rendered objects, sorted, each once for all clusters that receive the same.
     pub fn objects(&self) -> &[DesiredObject] {
         &self.objects
     }

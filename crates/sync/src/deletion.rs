@@ -20,7 +20,7 @@ use crate::state::{Error as StateError, SyncState};
 const DELETION_POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 impl Reconciliation<'_> {
-    /// Lets the Sync go, and leaves its objects.
+    /// Removes the finalizer of the Sync, and leaves its objects.
     pub(crate) fn orphan_objects(&self, hub: Option<&HubClient>) -> Result<SyncOutcome, StateError> {
         let sync = &self.valid_sync.object;
         let why = if sync.deletes_objects() { "the Sync is suspended: " } else { "" };
@@ -30,7 +30,7 @@ impl Reconciliation<'_> {
         Ok(SyncOutcome::for_success(&format!("{why}the objects in member clusters stay where they are")))
     }
 
-    /// Deletes the objects of the Sync, and lets it go when they are gone.
+    /// Deletes the objects of the Sync, and removes its finalizer when they are gone.
     pub(crate) fn delete_sync(
         &self,
         state: &mut SyncState<'_>,
