@@ -52,9 +52,3 @@ comments '.[4].body' $'<!-- federate -->\nfederate: no differences.'
 answers '[{"method": "GET", "status": 500}]'
 note 1 $'# Again\n'
 comments '.[4].body' $'<!-- federate -->\n# Again'
-
-# GitLab's code quality report.
-report=$(echo '{"findings": [{"severity": "error", "code": "c", "file": "a.yaml", "line": 3, "message": "m", "help": "h"}, {"severity": "warning", "code": "c", "message": "m"}]}' |
-  jq -c -f "$samples/gitlab-code-quality.jq" --arg folder deploy)
-[ "$(jq -c '.[] | [.description, .check_name, .severity, .location]' <<<"$report")" = \
-  '["m (h)","c","major",{"path":"deploy/a.yaml","lines":{"begin":3}}]' ] || wrong "$report" log

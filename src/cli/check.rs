@@ -60,6 +60,8 @@ enum Output {
     Github,
     /// For code scanning: SARIF 2.1.0
     Sarif,
+    /// For the code quality report of GitLab
+    Gitlab,
     /// For the test reports of CI systems
     Junit,
     /// For a browser: one file
@@ -72,6 +74,7 @@ Examples:
   federate check examples/repo --kube-version 1.31
   federate check examples/repo -o json
   federate check examples/repo -o sarif > federate.sarif
+  federate check examples/repo -o gitlab > gl-code-quality-report.json
   federate check --explain unmatched";
 
 impl CheckCommand {
@@ -116,7 +119,7 @@ impl CheckCommand {
                 let name = self.args.repo.display().to_string();
                 print_unchanged(&write_findings_page(&name, &session, &found, PageHost::File)?)?;
             }
-            Output::Github | Output::Sarif | Output::Junit => {
+            Output::Github | Output::Sarif | Output::Gitlab | Output::Junit => {
                 let rows = findings::build_rows(repo, &found);
                 // Annotations name files from the root of the git repository.
                 let location = GitLocation::discover_around(&self.args.repo);
@@ -124,7 +127,14 @@ impl CheckCommand {
                 match self.output {
                     Output::Github => print_text(&annotations::format_github(&rows, &folder))?,
                     Output::Junit => print_text(&annotations::format_junit(&rows, &folder))?,
-                    _ => print_value(&annotations::format_sarif(&rows, &folder), OutputFormat::Json)?,
+                    Output::Gitlab => {
+                        print_value(&annotations::format_gitlab(&rows, &folder), OutputFormat::Json)?;
+                    }
+                    _ => {
+                        let explain = findings_page::find_section;
+                        let log = annotations::format_sarif(&rows, &folder, &explain);
+                        print_value(&log, OutputFormat::Json)?;
+                    }
                 }
             }
         }

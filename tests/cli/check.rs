@@ -534,16 +534,40 @@ fn findings_as_sarif() {
     let place = &results[1]["locations"][0]["physicalLocation"];
     assert_eq!(place["artifactLocation"]["uri"], "deploy/50%25%20off%2C%20really.yaml");
     assert_eq!(place["region"], serde_json::json!({"startLine": 3, "startColumn": 12}));
+    // GitHub requires both texts, and knows a result again by its fingerprint.
+    for rule in run["tool"]["driver"]["rules"].as_array().unwrap() {
+        for text in ["fullDescription", "help"] {
+            assert!(rule[text]["text"].as_str().is_some_and(|text| text.len() > 40), "{rule}");
+        }
+    }
+    assert!(results[0]["partialFingerprints"]["primaryLocationLineHash"].is_string(), "{log}");
+}
+
+#[test]
+fn findings_as_report_of_gitlab() {
+    let sandbox = with_findings();
+    let report = sandbox.run("check deploy -o gitlab").code(2).json();
+    let rows = report.as_array().unwrap();
+    assert_eq!(rows.len(), 2, "{report}");
+    assert_eq!(rows[1]["location"], serde_json::json!({"path": "deploy/50% off, really.yaml", "lines": {"begin": 3}}));
+    assert_eq!((&rows[0]["severity"], &rows[1]["severity"]), (&"major".into(), &"minor".into()));
+    // A line above moves the finding, and is no new one.
+    sandbox.write(
+        "deploy/50% off, really.yaml",
+        "# A line.\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: alone, namespace: shop}\n",
+    );
+    let moved = sandbox.run("check deploy -o gitlab").code(2).json();
+    assert_eq!(moved[1]["location"]["lines"]["begin"], 4);
+    assert_eq!(moved[1]["fingerprint"], rows[1]["fingerprint"]);
 }
 
 #[test]
 fn findings_as_junit() {
     let out = with_findings().run("check deploy -o junit").code(2).out;
-    assert!(out.contains("<testsuite name=\"federate check\" tests=\"2\" failures=\"2\">"), "{out}");
-    assert!(
-        out.contains("<testcase classname=\"unmatched\" name=\"deploy/50% off, really.yaml:3\">"),
-        "{out}"
-    );
+    assert!(out.contains("<testsuite name=\"federate check\" tests=\"2\" failures=\"1\">"), "{out}");
+    let case = "<testcase classname=\"unmatched\" name=\"deploy/50% off, really.yaml:3\" \
+                file=\"deploy/50% off, really.yaml\" line=\"3\"><system-out>warning: ";
+    assert!(out.contains(case), "{out}");
     let clean = Sandbox::web().run("check -o junit").code(0).out;
     assert!(
         clean.contains("tests=\"1\" failures=\"0\"") && clean.contains("name=\"no findings\"/>"),

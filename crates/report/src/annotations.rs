@@ -1,16 +1,20 @@
-//! Findings for machines that show them beside the lines of files: workflow commands of GitHub, SARIF, and `JUnit` XML.
+//! Findings for machines that show them beside the lines of files: workflow commands of GitHub, SARIF, GitLab's code quality
+//! report, and `JUnit` XML.
 //!
-//! Facts: GitHub's workflow commands, with `%`, line breaks and, in properties, `:` and `,` as percent codes; SARIF 2.1.0;
-//! the attributes of `JUnit` XML that CI systems read.
+//! Facts: GitHub's workflow commands, with `%`, line breaks and, in properties, `:` and `,` as percent codes; SARIF 2.1.0, and
+//! what GitHub requires of it (`fullDescription` and `help` of a rule, `primaryLocationLineHash` to know a result again);
+//! GitLab's report, whose fingerprints tell new findings from old ones; the attributes of `JUnit` XML that CI systems read.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
-use crate::findings::FindingRow;
+use crate::findings::{FINDINGS_PAGE_URL, FindingRow};
 use crate::table::format_count;
 use federate_kubernetes::Severity;
+use federate_kubernetes::hex::to_hex;
 
 /// The path of the file of a finding from the root of the git repository. `prefix` is the repo's folder there.
 fn file_from_root(row: &FindingRow, prefix: &str) -> Option<String> {
@@ -20,6 +24,9 @@ fn file_from_root(row: &FindingRow, prefix: &str) -> Option<String> {
         prefix => format!("{prefix}/{file}"),
     })
 }
+
+/// How many characters of a rule's description GitHub takes.
+const MAX_DESCRIPTION: usize = 1_000;
 
 fn severity_name(row: &FindingRow) -> &'static str {
     match row.severity {
@@ -65,18 +72,65 @@ fn escape_property(text: &str) -> String {
     escape_data(text).replace(':', "%3A").replace(',', "%2C")
 }
 
-/// A SARIF 2.1.0 log with one run.
-pub fn format_sarif(rows: &[FindingRow], prefix: &str) -> Value {
-    let codes: Vec<&str> = rows.iter().map(|row| row.code).collect::<BTreeSet<_>>().into_iter().collect();
-    let mut rules = Vec::new();
-    for code in &codes {
-        let page = rows.iter().find(|row| row.code == *code).map(|row| row.page.as_str());
-        rules
-            .push(json!({"id": code, "shortDescription": {"text": code.replace('-', " ")}, "helpUri": page}));
-    }
-    let driver = json!({"name": "federate", "semanticVersion": env!("CARGO_PKG_VERSION"), "rules": rules});
-    let mut results = Vec::new();
+/// What the same finding has in the next report, too, each once: it does not change with lines that are added above. It is made of
+/// the code, the file, the object and the message without the lines that it names; equal ones are counted.
+fn compute_fingerprints(rows: &[FindingRow], prefix: &str) -> Vec<String> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    let mut fingerprints = Vec::with_capacity(rows.len());
     for row in rows {
+        let parts = json!([row.code, file_from_root(row, prefix), row.object, remove_lines(&row.message)]);
+        let digest = to_hex(&Sha256::digest(parts.to_string()).as_slice()[..16]);
+        let count = counts.entry(digest.clone()).or_default();
+        *count += 1;
+        fingerprints.push(format!("{digest}:{count}"));
+    }
+    fingerprints
+}
+
+/// A message without numbers of lines and columns: `a.yaml:3:5` as `a.yaml`, `line 3` as `line`.
+fn remove_lines(message: &str) -> String {
+    let mut out = String::with_capacity(message.len());
+    let mut rest = message;
+    while let Some(first) = rest.chars().next() {
+        let digits = rest[first.len_utf8()..].bytes().take_while(u8::is_ascii_digit).count();
+        let follows_line = ["line", "lines", "column"].iter().any(|word| out.ends_with(word));
+        if digits > 0 && (first == ':' || (first == ' ' && follows_line)) {
+            rest = &rest[first.len_utf8() + digits..];
+        } else {
+            out.push(first);
+            rest = &rest[first.len_utf8()..];
+        }
+    }
+    out
+}
+
+/// What SARIF says of a rule: GitHub shows the description in a list and the help beside a result.
+fn describe_rule(code: &str, explain: &dyn Fn(&str) -> Option<String>) -> Value {
+    let help = explain(code).unwrap_or_else(|| code.replace('-', " "));
+    let first = help.split("\n\n").next().unwrap_or_default().replace('\n', " ");
+    let description: String = first.chars().take(MAX_DESCRIPTION).collect();
+    json!({
+        "id": code,
+        "name": code,
+        "shortDescription": {"text": code.replace('-', " ")},
+        "fullDescription": {"text": description},
+        "help": {"text": help, "markdown": help},
+        "helpUri": format!("{FINDINGS_PAGE_URL}#{code}"),
+    })
+}
+
+/// A SARIF 2.1.0 log with one run. `explain` returns what is known of a code, as Markdown.
+pub fn format_sarif(rows: &[FindingRow], prefix: &str, explain: &dyn Fn(&str) -> Option<String>) -> Value {
+    let codes: Vec<&str> = rows.iter().map(|row| row.code).collect::<BTreeSet<_>>().into_iter().collect();
+    let rules: Vec<Value> = codes.iter().map(|code| describe_rule(code, explain)).collect();
+    let driver = json!({
+        "name": "federate",
+        "informationUri": env!("CARGO_PKG_REPOSITORY"),
+        "semanticVersion": env!("CARGO_PKG_VERSION"),
+        "rules": rules,
+    });
+    let mut results = Vec::new();
+    for (row, fingerprint) in rows.iter().zip(compute_fingerprints(rows, prefix)) {
         let uri = encode_uri(&file_from_root(row, prefix).unwrap_or_else(|| ".".to_owned()));
         let mut place = json!({"artifactLocation": {"uri": uri}});
         if let Some(line) = row.line {
@@ -91,6 +145,7 @@ pub fn format_sarif(rows: &[FindingRow], prefix: &str) -> Value {
             "level": severity_name(row),
             "message": {"text": format_message(row)},
             "locations": [{"physicalLocation": place}],
+            "partialFingerprints": {"primaryLocationLineHash": fingerprint},
         }));
     }
     json!({
@@ -116,33 +171,63 @@ fn encode_uri(path: &str) -> String {
     out
 }
 
-/// `JUnit` XML with one failed case for each finding, or one case that succeeds.
+/// GitLab's code quality report. Findings without a file are not in it: GitLab requires a place.
+pub fn format_gitlab(rows: &[FindingRow], prefix: &str) -> Value {
+    let mut report = Vec::new();
+    for (row, fingerprint) in rows.iter().zip(compute_fingerprints(rows, prefix)) {
+        let Some(path) = file_from_root(row, prefix) else { continue };
+        report.push(json!({
+            "description": format_message(row),
+            "check_name": row.code,
+            "fingerprint": fingerprint,
+            "severity": match row.severity {
+                Severity::Error => "major",
+                Severity::Warning => "minor",
+            },
+            "location": {"path": path, "lines": {"begin": row.line.unwrap_or(1)}},
+        }));
+    }
+    Value::Array(report)
+}
+
+/// `JUnit` XML with one case for each finding, or one case if there is none. An error is a failure; a warning succeeds, with its
+/// text as output.
 pub fn format_junit(rows: &[FindingRow], prefix: &str) -> String {
     let tests = rows.len().max(1);
+    let failures = rows.iter().filter(|row| row.severity == Severity::Error).count();
     let mut out = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"federate check\" tests=\"{tests}\" failures=\"{}\">\n",
-        rows.len()
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"federate check\" tests=\"{tests}\" failures=\"{failures}\">\n"
     );
     if rows.is_empty() {
         out.push_str("    <testcase classname=\"federate check\" name=\"no findings\"/>\n");
     }
     for row in rows {
-        let at = file_from_root(row, prefix);
-        let at =
-            at.map(|file| row.line.map_or(file.clone(), |line| format!("{file}:{line}"))).unwrap_or_default();
+        let file = file_from_root(row, prefix);
+        let name = match (&file, row.line) {
+            (Some(file), Some(line)) => format!("{file}:{line}"),
+            (Some(file), None) => file.clone(),
+            (None, _) => format_count(1, "finding"),
+        };
         let (code, message) = (escape_xml(row.code), escape_xml(&format_message(row)));
+        let mut place = file.map(|file| format!(" file=\"{}\"", escape_xml(&file))).unwrap_or_default();
+        if let (false, Some(line)) = (place.is_empty(), row.line) {
+            let _ = write!(place, " line=\"{line}\"");
+        }
+        let result = match row.severity {
+            Severity::Error => format!("<failure type=\"error\" message=\"{message}\"/>"),
+            Severity::Warning => format!("<system-out>warning: {message}</system-out>"),
+        };
+        let name = escape_xml(&name);
         let _ = writeln!(
             out,
-            "    <testcase classname=\"{code}\" name=\"{}\"><failure type=\"{}\" message=\"{message}\"/></testcase>",
-            escape_xml(&if at.is_empty() { format_count(1, "finding") } else { at }),
-            severity_name(row)
+            "    <testcase classname=\"{code}\" name=\"{name}\"{place}>{result}</testcase>"
         );
     }
     out.push_str("  </testsuite>\n</testsuites>\n");
     out
 }
 
-/// Text within an attribute. Characters that XML does not allow are replaced.
+/// Text within an element or an attribute. Characters that XML does not allow are replaced.
 pub(crate) fn escape_xml(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -193,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_log_has_what_the_schema_requires() {
-        let log = format_sarif(&[row(Some("a b.yaml"), "x"), row(None, "y")], "");
+        let log = format_sarif(&[row(Some("a b.yaml"), "x"), row(None, "y")], "", &|_| None);
         assert_eq!(
             (&log["version"], &log["runs"][0]["tool"]["driver"]["name"]),
             (&json!("2.1.0"), &json!("federate"))
@@ -202,10 +287,24 @@ mod tests {
         let place = &results[0]["locations"][0]["physicalLocation"];
         assert_eq!(place["artifactLocation"]["uri"], "a%20b.yaml");
         assert_eq!(place["region"], json!({"startLine": 3, "startColumn": 5}));
+        assert_eq!(log["runs"][0]["tool"]["driver"]["rules"][0]["fullDescription"]["text"], "unknown field");
         for result in results.as_array().unwrap() {
             assert!(result["message"]["text"].is_string() && result["level"] == "error", "{result}");
             assert_eq!(log["runs"][0]["tool"]["driver"]["rules"][0]["id"], result["ruleId"]);
         }
+    }
+
+    #[test]
+    fn a_finding_is_known_again_when_its_line_moves() {
+        let known = |line: u32, message: &str| {
+            let mut moved = row(Some("a.yaml"), message);
+            moved.line = Some(line);
+            compute_fingerprints(&[moved.clone(), moved], "deploy")
+        };
+        let before = known(3, "as in b.yaml:7:1, line 12: 3 replicas");
+        assert_eq!(before, known(9, "as in b.yaml:8:2, line 13: 3 replicas"));
+        assert_ne!(before[0], before[1]);
+        assert_ne!(before, known(3, "as in b.yaml:7:1, line 12: 4 replicas"));
     }
 
     #[test]

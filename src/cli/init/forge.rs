@@ -27,10 +27,8 @@ pub(super) struct CiWorkflow {
 }
 
 /// The workflow of the documentation needs these files beside it.
-const GITLAB_FILES: [(&str, &str); 2] = [
-    ("ci/gitlab-note.sh", include_str!("../../../docs/ci/gitlab-note.sh")),
-    ("ci/gitlab-code-quality.jq", include_str!("../../../docs/ci/gitlab-code-quality.jq")),
-];
+const GITLAB_FILES: [(&str, &str); 1] =
+    [("ci/gitlab-note.sh", include_str!("../../../docs/ci/gitlab-note.sh"))];
 
 /// GitLab's own file.
 const GITLAB_CI: &str = ".gitlab-ci.yml";
