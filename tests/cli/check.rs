@@ -120,6 +120,9 @@ fn folders_of_other_tools_are_named_and_block_nothing() {
     assert!(!ran.out.contains("error["), "{}", ran.out);
 }
 
+/// An object that no policy places.
+const CONFIG_MAP_ALONE: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: alone, namespace: shop}\n";
+
 #[test]
 fn a_repo_that_lacks_something_is_not_clean() {
     let ran = Sandbox::new().run("check").code(1);
@@ -129,6 +132,13 @@ fn a_repo_that_lacks_something_is_not_clean() {
     assert!(of("clusters.yaml").contains("warning[no-inventory]"), "{}", of("clusters.yaml"));
     assert!(of("policy.yaml").contains("warning[no-policies]"), "{}", of("policy.yaml"));
     web.run("check").code(0);
+    // What goes everywhere without a policy is not called unmatched, and what is to be done comes first.
+    let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n";
+    let alone = CONFIG_MAP_ALONE;
+    let ran = Sandbox::web().file("clusters.yaml", "").file("a.yaml", namespace).file("b.yaml", alone).run("check");
+    let out = ran.code(1).out;
+    assert!(out.starts_with("warning[no-inventory]") && out.contains("warning[unmatched]"), "{out}");
+    assert!(!out.contains("Namespace shop"), "{out}");
     let config = "apiVersion: federate.dev/v1alpha1\nkind: Config\nclusters: [{name: m1}]\n";
     let nested =
         Sandbox::web().file("clusters.yaml", "").file("deploy/federate.yaml", config).run("check").code(1);

@@ -155,3 +155,33 @@ fn replicas_move_from_a_cluster_that_leaves_the_repo() {
     let plan = repo.run("plan --previous out/placements.yaml -o json").code(0).json();
     assert_eq!(plan["placements"][0]["clusters"], json!([{"name": "m1", "replicas": 4}]), "{plan}");
 }
+
+#[test]
+fn spread_constraints_beside_static_weights_are_no_reason() {
+    let repo = Sandbox::web().file("clusters.yaml", CLUSTERS);
+    let weight = |cluster: &str, weight: u32| json!({"targetCluster": {"clusterNames": [cluster]}, "weight": weight});
+    let divided = |preference: &Value| {
+        json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted", "weightPreference": preference})
+    };
+    let weights = json!({"staticWeightList": [weight("m1", 10_000), weight("m2", 1)]});
+    let check = |constraints: Value, preference: &Value| {
+        let placement = json!({"spreadConstraints": constraints, "replicaScheduling": divided(preference)});
+        let selectors = json!([{"apiVersion": "apps/v1", "kind": "Deployment"}]);
+        repo.write("policy.yaml", policy("web", &json!({"resourceSelectors": selectors, "placement": placement})));
+        repo.run("check").out
+    };
+    let cluster = json!({"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1});
+    let out = check(json!([cluster]), &weights);
+    let words = "`spreadConstraints` choose no clusters, because replicas are divided by static weights\n";
+    assert!(out.contains("warning[no-effect]") && out.contains(words), "{out}");
+    let explained = repo.run("explain deployment/web").code(0).out;
+    assert!(explained.contains("eligible, but its share by weight is 0 replicas"), "{explained}");
+    assert!(!explained.contains("spread constraints are satisfied"), "{explained}");
+    // A constraint by region still excludes clusters without a region.
+    let region = json!({"spreadByField": "region", "minGroups": 1, "maxGroups": 1});
+    let out = check(json!([cluster, region]), &weights);
+    assert!(out.contains("static weights; they only exclude clusters without a region\n"), "{out}");
+    // They count where replicas are divided by what is free.
+    let out = check(json!([cluster]), &json!({"dynamicWeight": "AvailableReplicas"}));
+    assert!(!out.contains("spreadConstraints"), "{out}");
+}

@@ -230,7 +230,10 @@ impl Engine<'_> {
     /// Returns the templates that no policy places. Templates with an error are not among them.
     fn find_unmatched(&self, placements: &[Placement], findings: &[Finding]) -> Vec<ObjectRef> {
         let in_error: BTreeSet<&ObjectRef> = findings.iter().filter_map(|f| f.object.as_ref()).collect();
-        let mut placed = placements.iter().filter(|p| !p.is_unmatched()).map(|p| &p.object).peekable();
+        // Without any cluster, what goes to every cluster goes to none, and needs no policy all the same.
+        let no_inventory = self.clusters.is_empty();
+        let placed = placements.iter().filter(|row| no_inventory || !row.is_unmatched());
+        let mut placed = placed.map(|p| &p.object).peekable();
         // Rows and templates are sorted by object.
         let is_placed = |id: &ObjectRef| {
             while placed.next_if(|placed| *placed < id).is_some() {}

@@ -3,7 +3,7 @@
 
 use super::decision::SchedulingDecision;
 use super::policies::{self, Claim, PolicyMatch, PropagationPolicy};
-use super::schedule::{DivisionStrategy, SchedulingTrace};
+use super::schedule::{DivisionStrategy, SchedulingTrace, ignores_spread_constraints};
 use super::selector::ImplicitPriority;
 use super::state::{KarmadaState, is_scheduled};
 use super::{KarmadaPlanner, NAME, RELEASES, manifest};
@@ -225,7 +225,8 @@ fn unused_reason(
     if decision.find_trigger().is_none() {
         return "the previous placement is kept";
     }
-    if !decision.policy.spec.placement.spread_constraints.is_empty() {
+    let wanted = &decision.policy.spec.placement;
+    if !wanted.spread_constraints.is_empty() && !ignores_spread_constraints(wanted) {
         return "the spread constraints are satisfied without it";
     }
     match strategy {

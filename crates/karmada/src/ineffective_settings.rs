@@ -13,6 +13,7 @@ use super::KarmadaPlanner;
 use super::api::KarmadaImageOverrider;
 use super::overrides::{CompiledOverridePolicy, change_images};
 use super::policies::PropagationPolicy;
+use super::schedule::ignores_spread_constraints;
 use super::validation::REFUSED_OVERRIDERS;
 
 /// The most names that a message lists.
@@ -37,6 +38,7 @@ pub(super) fn find_ineffective_settings(plane: &KarmadaPlanner<'_>) -> Vec<Findi
         let terms = placement.field("clusterAffinities");
         found.extend(terms.items().filter_map(|term| selects_all(policy.object, &term)));
         found.extend(check_weights(policy, &placement.field("replicaScheduling"), plane.clusters));
+        found.extend(check_spread(policy, &placement.field("spreadConstraints")));
         found.extend(check_failover(policy));
     }
     let selected = plane.overrides.select_templates(plane.templates);
@@ -58,6 +60,31 @@ pub(super) fn find_ineffective_settings(plane: &KarmadaPlanner<'_>) -> Vec<Findi
         }
     }
     found
+}
+
+/// The finding about spread constraints that choose no clusters. Those by region, zone and provider still exclude the clusters
+/// that have none.
+fn check_spread(policy: &PropagationPolicy<'_>, constraints: &Cursor<'_>) -> Option<Finding> {
+    let placement = &policy.spec.placement;
+    if placement.spread_constraints.is_empty() || !ignores_spread_constraints(placement) {
+        return None;
+    }
+    let mut filters = Vec::new();
+    for constraint in &placement.spread_constraints {
+        let field = constraint.spread_by_field.as_str();
+        if ["region", "zone", "provider"].contains(&field) && !filters.contains(&field) {
+            filters.push(field);
+        }
+    }
+    let but = match filters.as_slice() {
+        [] => String::new(),
+        filters => format!("; they only exclude clusters without a {}", filters.join(" or a ")),
+    };
+    let message =
+        format!("`spreadConstraints` choose no clusters, because replicas are divided by static weights{but}");
+    let help = "remove them and select the clusters by the cluster affinity, or divide by `dynamicWeight: AvailableReplicas` \
+                or `Aggregated`, which obey them";
+    Some(no_effect(policy.object, constraints, message, help))
 }
 
 /// The finding about a policy's `failover`, which acts only with a feature gate that every release starts off.

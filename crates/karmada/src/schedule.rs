@@ -27,6 +27,7 @@ mod webster;
 pub(super) use division::{compute_shares, random_parties};
 pub(super) use eligibility::{PolicyEligibility, tolerates_taint};
 pub(super) use estimate::Estimator;
+pub(super) use selection::ignores_spread_constraints;
 pub(super) use trigger::{LastScheduling, reschedule_reason};
 
 use eligibility::{AffinityGroup, SchedulerFilter};

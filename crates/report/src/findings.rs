@@ -85,19 +85,19 @@ pub fn sort_findings(findings: &mut Vec<Finding>) {
     findings.dedup();
 }
 
-/// How far a finding is from its cause: what is written wrong, what has no effect, what is not placed.
+/// How far a finding is from its cause: what the repo lacks, what is written wrong, what has no effect, what is not placed.
 fn distance_from_cause(code: &str) -> u8 {
     match code {
-        "unmatched" | "unschedulable" => 2,
-        "no-effect" | "no-inventory" | "no-policies" | "unknown-reference" | "unused-override"
-        | "unused-policy" => 1,
-        _ => 0,
+        "unmatched" | "unschedulable" => 3,
+        "no-effect" | "unknown-reference" | "unused-override" | "unused-policy" => 2,
+        _ if is_about_repo(code) => 0,
+        _ => 1,
     }
 }
 
 /// Whether findings with this code follow from others, rather than being their cause.
 pub(crate) fn is_consequence(code: &str) -> bool {
-    distance_from_cause(code) > 0
+    distance_from_cause(code) > 1
 }
 
 /// The findings for a page, each with its line, and a link that no other has.

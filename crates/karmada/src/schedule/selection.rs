@@ -15,7 +15,7 @@ pub(super) fn select_clusters(
 ) -> Result<Vec<Candidate>, SchedulingFailure> {
     let placement = scheduling.placement;
     let constraints = &placement.spread_constraints;
-    if constraints.is_empty() || ignores_constraints(placement, scheduling.strategy) {
+    if constraints.is_empty() || ignores_spread_constraints(placement) {
         return Ok(candidates);
     }
     let by_region = constraints.iter().find(|constraint| constraint.spread_by_field == "region");
@@ -31,10 +31,13 @@ pub(super) fn select_clusters(
     }
 }
 
-/// A weight preference with neither list nor dynamic weight divides equally, yet keeps its constraints.
-fn ignores_constraints(placement: &KarmadaPlacement, strategy: DivisionStrategy) -> bool {
-    let preference = placement.replica_scheduling.as_ref().and_then(|r| r.weight_preference.as_ref());
-    strategy == DivisionStrategy::Static && preference.is_none_or(|w| !w.static_weight_list.is_empty())
+/// Whether replicas are divided by static weights, for which spread constraints choose no clusters. A weight preference with
+/// neither list nor dynamic weight divides equally, yet keeps its constraints.
+pub(crate) fn ignores_spread_constraints(placement: &KarmadaPlacement) -> bool {
+    let scheduling = placement.replica_scheduling.as_ref();
+    let preference = scheduling.and_then(|scheduling| scheduling.weight_preference.as_ref());
+    DivisionStrategy::from_scheduling(scheduling) == DivisionStrategy::Static
+        && preference.is_none_or(|weights| !weights.static_weight_list.is_empty())
 }
 
 fn select_by_cluster(
