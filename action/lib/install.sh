@@ -39,8 +39,9 @@ cached_archive() {
 # Empties the folder of the binary: what is in it afterwards comes from this step, from the cache of builds, or from a build.
 empty_install_folder() {
   [ -n "${RUNNER_TEMP:-}" ] || fail "RUNNER_TEMP is not set, and the action installs federate there"
-  rm -rf "$(install_folder)" && mkdir -p "$RUNNER_TEMP" && mkdir -m 700 "$(install_folder)" ||
+  if ! rm -rf "$(install_folder)" || ! mkdir -p "$RUNNER_TEMP" || ! mkdir -m 700 "$(install_folder)"; then
     fail "$(install_folder) cannot be emptied, and what is in it may not be run"
+  fi
 }
 
 find_binary() {
@@ -161,7 +162,9 @@ keep() {
   local kept
   kept=$(cached_archive "$1")
   # A whole file or none, also when two jobs share the folder.
-  mkdir -p "${kept%/*}" 2>/dev/null && cp "$scratch/$1" "$kept.$$" 2>/dev/null && mv -f "$kept.$$" "$kept" || rm -f "$kept.$$"
+  if ! mkdir -p "${kept%/*}" 2>/dev/null || ! cp "$scratch/$1" "$kept.$$" 2>/dev/null || ! mv -f "$kept.$$" "$kept"; then
+    rm -f "$kept.$$"
+  fi
 }
 
 # fetch ADDRESS FILE
