@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs the federate of the action's own version: the one in the PATH, or else the binary of its release, or else,
-# where the release has none, a build from the action's source.
+# Installs the federate of the action's own version: the binary of its release, or else, where the release has none or its
+# attestation cannot be looked up, a build from the action's source. Nothing is run that was found on the machine: neither a
+# federate in the PATH, nor, without its attestation, what is in the tool cache.
 #
-#   install.sh find     looks in the PATH, then downloads; asks for a build with the output `build`
+#   install.sh find     verifies the archive in the tool cache, or downloads it; asks for a build with the output `build`
 #   install.sh build    builds from source, unless a cache has the result
 #   install.sh programs puts the pinned helm and kubectl into the PATH
 set -euo pipefail

@@ -23,7 +23,7 @@ start_api
 make_repository
 
 if [ "$#" -eq 0 ]; then
-  set -- definition commands annotations pull_request comment push deletions hostile install programs formula binary samples pinned
+  set -- definition commands annotations pull_request comment push deletions hostile install programs formula wait binary samples pinned
 fi
 for part in "$@"; do
   # shellcheck source=/dev/null

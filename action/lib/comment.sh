@@ -48,32 +48,42 @@ busy() {
   esac
 }
 
-# api METHOD URL [BODY-FILE]: a request, at most four times. A POST that met a server's error is not repeated: it may
-# have been carried out.
+# api METHOD URL [BODY-FILE]: a request, at most four times. A POST of a comment that met a server's error is not repeated: it
+# may have been carried out.
 api() {
   local try
   for try in 1 2 3 4; do
     request "$@"
     busy || return 0
-    case $1:$status in
-      POST:5?? | POST:000) return 0 ;;
+    case $1:$2:$status in
+      POST:*/comments:5?? | POST:*/comments:000) return 0 ;;
     esac
     [ "$try" -lt 4 ] && pause "$try" || return 0
   done
 }
 
+# Sets me to the number of the account that the token belongs to, once in a run; fails if that is unknown. GraphQL answers the
+# tokens of jobs and apps, too.
+find_account() {
+  [ -z "${me:-}" ] || return 0
+  jq -n '{query: "{viewer{databaseId}}"}' >"$scratch/query.json"
+  api POST "${GITHUB_GRAPHQL_URL:-$api_url/graphql}" "$scratch/query.json"
+  [ "$status" = 200 ] || return 1
+  me=$(jq '.data.viewer.databaseId | numbers' "$scratch/answer" 2>/dev/null) || me=
+  [ -n "$me" ] || { status="nothing about the account of the token" && return 1; }
+}
+
 # Sets comment_id to the action's comment on the pull request, empty if there is none; fails if that is unknown.
-# Comments of people without write access do not count, because their authors could change them.
+# Only comments of the token's own account count: others can be changed by their authors, who may have no right to write.
 find_comment() {
   local page=1 count
   comment_id=
+  find_account || return 1
   while [ "$page" -le 100 ]; do
     api GET "$comments?per_page=100&page=$page"
     [ "$status" = 200 ] || return 1
-    comment_id=$(jq -r --arg marker "$marker" '
-      def stranger: .user.type == "User"
-        and (.author_association | IN("NONE", "CONTRIBUTOR", "FIRST_TIMER", "FIRST_TIME_CONTRIBUTOR", "MANNEQUIN"));
-      map(select(((.body // "") | startswith($marker)) and (stranger | not)))[0].id // empty
+    comment_id=$(jq -r --arg marker "$marker" --argjson me "$me" '
+      map(select(.user.id == $me and ((.body // "") | startswith($marker))))[0].id // empty
     ' "$scratch/answer") || { status="no list of comments" && return 1; }
     count=$(jq length "$scratch/answer")
     [ -z "$comment_id" ] || return 0

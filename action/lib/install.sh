@@ -26,26 +26,31 @@ target() {
   esac
 }
 
-# The folder of this version's binary.
+# The folder of this version's binary: the job's own, because what other jobs of the runner can write may not be run.
 install_folder() {
-  printf '%s/federate/%s' "${RUNNER_TOOL_CACHE:-$HOME/.cache}" "$version"
+  printf '%s/federate-%s' "$RUNNER_TEMP" "$version"
+}
+
+# The archive of this version's release, which later jobs of the runner verify again.
+cached_archive() {
+  printf '%s/federate/%s/%s' "${RUNNER_TOOL_CACHE:-$HOME/.cache}" "$version" "$1"
+}
+
+# Empties the folder of the binary: what is in it afterwards comes from this step, from the cache of builds, or from a build.
+empty_install_folder() {
+  [ -n "${RUNNER_TEMP:-}" ] || fail "RUNNER_TEMP is not set, and the action installs federate there"
+  if ! rm -rf "$(install_folder)" || ! mkdir -p "$RUNNER_TEMP" || ! mkdir -m 700 "$(install_folder)"; then
+    fail "$(install_folder) cannot be emptied, and what is in it may not be run"
+  fi
 }
 
 find_binary() {
-  local known found
+  local known
+  empty_install_folder
   if known=$(command -v federate); then
-    found=$(version_of "$known")
-    if [ "$found" = "$version" ]; then
-      echo "federate $version: $known"
-      return 0
-    fi
-    tell notice "$known is federate ${found:-of an unknown version}; the action uses its own version, $version"
+    echo "$known is not run, because nothing says who built it: the action uses the release of its own version, $version"
   fi
-  if [ "$(version_of "$(install_folder)/federate")" = "$version" ]; then
-    add_to_path "$(install_folder)"
-    return 0
-  fi
-  if download; then
+  if find_release; then
     add_to_path "$(install_folder)"
     return 0
   fi
@@ -75,8 +80,8 @@ repository=federate-dev/federate
 workflow=$repository/.github/workflows/release.yml
 
 # verify FILE: whether the release workflow has built a file from the tag of this version. Whoever can replace a file of a release can
-# replace its checksums, but cannot have the workflow's identity attest another file. A file without that attestation is an error;
-# sets why if it cannot be looked up.
+# replace its checksums, but cannot have the workflow's identity attest another file. Returns 1 and sets why if that cannot be looked
+# up, and 2 if the file has no such attestation.
 verify() {
   local code=0
   if ! command -v gh >/dev/null 2>&1 || ! gh attestation verify --help 2>/dev/null | grep -q -e --source-ref; then
@@ -90,20 +95,41 @@ verify() {
     # The token does not count there.
     4) why="the release's attestation cannot be verified, because \`gh\` is not logged in to github.com" && return 1 ;;
   esac
-  tell error "$(tail -n 5 "$scratch/gh")"
-  fail "${1##*/} has no attestation that $workflow has built it from the tag v$version: it is not what was released"
+  why="${1##*/} has no attestation that $workflow has built it from the tag v$version"
+  return 2
 }
 
-# Downloads the binary of the release; sets why if there is none. A wrong checksum, or a file that the release workflow has
-# not built, is an error, not a reason to go on.
-download() {
-  local name address expected actual
+# Installs the binary of the release: of the archive that an earlier job of this runner has kept, or of one that is downloaded.
+# Fails and sets why if there is none, or if its attestation cannot be looked up.
+find_release() {
+  local name code=0
   name=$(target)
   if [ -z "$name" ]; then
     why="releases have no binary for $(uname -s) on $(uname -m)"
     return 1
   fi
   name=federate-$name.tar.gz
+  # A copy, because other jobs of the runner can write the archive while it is verified and unpacked.
+  if cp "$(cached_archive "$name")" "$scratch/$name" 2>/dev/null; then
+    verify "$scratch/$name" || code=$?
+    case $code in
+      0) unpack "$name" && echo "federate $version: found, with the attestation of the release" && return 0 ;;
+      1) return 1 ;;
+    esac
+    tell warning "$(cached_archive "$name") is not used: $why"
+  fi
+  download "$name"
+}
+
+# unpack NAME: installs the binary of a verified archive.
+unpack() {
+  tar -xzf "$scratch/$1" -C "$(install_folder)" federate
+}
+
+# download NAME: installs the binary of an archive of the release; sets why if there is none. A wrong checksum, or a file that the
+# release workflow has not built, is an error, not a reason to go on.
+download() {
+  local name=$1 address expected actual code=0
   address=${FEDERATE_RELEASES:-https://github.com/federate-dev/federate/releases/download}/v$version
   if ! fetch "$address/SHA256SUMS" "$scratch/SHA256SUMS"; then
     why="there is no release v$version, or it cannot be reached"
@@ -117,12 +143,28 @@ download() {
   actual=$(checksum <"$scratch/$name")
   [ "$actual" = "$expected" ] ||
     fail "$address/$name has the checksum $actual, but SHA256SUMS names $expected: it is not what was released"
-  verify "$scratch/$name" || return 1
-  mkdir -p "$(install_folder)"
-  tar -xzf "$scratch/$name" -C "$scratch" federate
-  # A whole file or none, also when two jobs share the folder.
-  mv -f "$scratch/federate" "$(install_folder)/federate"
+  verify "$scratch/$name" || code=$?
+  case $code in
+    0) ;;
+    1) return 1 ;;
+    *)
+      tell error "$(tail -n 5 "$scratch/gh")"
+      fail "$why: it is not what was released"
+      ;;
+  esac
+  unpack "$name"
+  keep "$name"
   echo "federate $version: downloaded, with the checksum and the attestation of the release"
+}
+
+# keep NAME: keeps a verified archive for later jobs of this runner. They download it where it cannot be kept.
+keep() {
+  local kept
+  kept=$(cached_archive "$1")
+  # A whole file or none, also when two jobs share the folder.
+  if ! mkdir -p "${kept%/*}" 2>/dev/null || ! cp "$scratch/$1" "$kept.$$" 2>/dev/null || ! mv -f "$kept.$$" "$kept"; then
+    rm -f "$kept.$$"
+  fi
 }
 
 # fetch ADDRESS FILE
@@ -131,6 +173,7 @@ fetch() {
   curl --silent --show-error --fail --location --proto-redir =https --retry 3 --connect-timeout 10 --max-time 300 --output "$2" "$1" 2>"$scratch/curl"
 }
 
+# Builds from source, unless the cache of builds has filled the folder since it was emptied.
 build_binary() {
   if [ "$(version_of "$(install_folder)/federate")" != "$version" ]; then
     command -v cargo >/dev/null 2>&1 || fail "federate cannot be built: cargo is not installed on this runner"
@@ -138,7 +181,6 @@ build_binary() {
     # In the action's folder, whose rust-toolchain.toml selects the toolchain.
     (cd "$source_folder" && cargo install --quiet --locked --path . --root "$scratch/root") ||
       fail "federate could not be built"
-    mkdir -p "$(install_folder)"
     mv -f "$scratch/root/bin/federate" "$(install_folder)/federate"
     echo "::endgroup::"
   fi

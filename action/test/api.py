@@ -5,7 +5,7 @@ request.
 
 Writes its port to FOLDER/port. The comments are FOLDER/comments.json, every request is a line of
 FOLDER/requests.jsonl, and FOLDER/script.json holds answers that are given first, each once:
-{"method": "POST", "status": 502, "headers": {"Retry-After": "1"}, "carriedOut": true}.
+{"method": "POST", "status": 502, "headers": {"Retry-After": "1"}, "carriedOut": true}. The method of a GraphQL query is QUERY.
 """
 
 import json
@@ -20,7 +20,7 @@ FOLDER = sys.argv[1]
 PAGE = 3
 LIST = "/repos/acme/shop/issues/7/comments|/projects/9/merge_requests/7/notes"
 ONE = r"(?:/repos/acme/shop/issues/comments|/projects/9/merge_requests/7/notes)/(\d+)"
-# Who has the token, on GitLab.
+# Who has the token.
 ME = {"id": 42}
 
 
@@ -58,7 +58,7 @@ class Handler(BaseHTTPRequestHandler):
             file.write(json.dumps(record) + "\n")
         script = load("script.json")
         for index, step in enumerate(script):
-            if step["method"] == self.command:
+            if step["method"] == ("QUERY" if self.path == "/graphql" else self.command):
                 del script[index]
                 store("script.json", script)
                 if step.get("carriedOut"):
@@ -80,9 +80,8 @@ class Handler(BaseHTTPRequestHandler):
         if listed and record["method"] == "POST":
             comment = {
                 "id": 1 + max([c["id"] for c in comments], default=100),
-                "user": {"login": "github-actions[bot]", "type": "Bot"},
+                "user": ME,
                 "author": ME,
-                "author_association": "NONE",
                 "body": record["body"]["body"],
             }
             store("comments.json", [*comments, comment])
@@ -91,6 +90,8 @@ class Handler(BaseHTTPRequestHandler):
             return 200, load("pulls.json")
         if url.path == "/user":
             return 200, ME
+        if url.path == "/graphql":
+            return 200, {"data": {"viewer": {"databaseId": ME["id"]}}}
         for comment in comments:
             if single and record["method"] in ("PATCH", "PUT") and comment["id"] == int(single[1]):
                 comment["body"] = record["body"]["body"]

@@ -8,7 +8,7 @@ play
 fresh_api
 plays diff 0 ''
 run 0
-requests "GET"
+requests "QUERY GET"
 comments length 0
 output changed false
 
@@ -17,17 +17,17 @@ jq -n '[range(7) | {id: ., user: {type: "User"}, author_association: "MEMBER", b
 : >"$api/requests.jsonl"
 plays diff 1 $'# Differences\nweb: 2 → 3\n"quoted" `$(x)` \\n\n'
 run 0 INPUT_PATHS=deploy
-requests "GET GET GET POST"
+requests "QUERY GET GET GET POST"
 comments length 8
 comments '.[7].body' $'<!-- federate: deploy -->\n# Differences\nweb: 2 → 3\n"quoted" `$(x)` \\n'
-jq -e -s '.[3] | .authorization == "Bearer secret-token" and .type == "application/json"' "$api/requests.jsonl" >/dev/null ||
+jq -e -s '.[4] | .authorization == "Bearer secret-token" and .type == "application/json"' "$api/requests.jsonl" >/dev/null ||
   wrong "the request is not as it should be" api/requests.jsonl
 
 # Updated in place.
 : >"$api/requests.jsonl"
 plays diff 1 $'# Other differences\n'
 run 0 INPUT_PATHS=deploy
-requests "GET GET GET PATCH"
+requests "QUERY GET GET GET PATCH"
 comments length 8
 comments '.[7].body' $'<!-- federate: deploy -->\n# Other differences'
 
@@ -47,12 +47,32 @@ run 0 INPUT_PATHS=deploy INPUT_COMMENT_KEY=prod
 comments length 10
 comments '.[9].body' $'<!-- federate: deploy%20prod -->\n`deploy` prod\n\n# D'
 
-# A stranger's comment is not ours, whatever it says.
+# Comments of other accounts are not ours, whatever they say and whoever wrote them: strangers, members who may only read, and other bots.
 fresh_api
-jq -n '[{id: 5, user: {type: "User"}, author_association: "NONE", body: "<!-- federate: . -->\nmine"}]' >"$api/comments.json"
+jq -n '["NONE", "CONTRIBUTOR", "COLLABORATOR", "MEMBER", "OWNER"] | to_entries
+  | map({id: .key, user: {id: (43 + .key), type: "User"}, author_association: .value, body: "<!-- federate: . -->\nmine"})
+  + [{id: 5, user: {id: 48, type: "Bot"}, author_association: "NONE", body: "<!-- federate: . -->\nmine"}]' >"$api/comments.json"
 run 0
-comments length 2
-comments '.[0].body' $'<!-- federate: . -->\nmine'
+comments length 7
+comments 'map(.body == "<!-- federate: . -->\nmine") | index(false)' 6
+run 0
+comments length 7
+
+# Whose the token is must be known: no comment is taken for ours otherwise, and none is added at every run.
+fresh_api
+answers '[{"method": "QUERY", "status": 500}]'
+run 0
+requests "QUERY QUERY GET POST"
+fresh_api
+answers '[{"method": "QUERY", "status": 401}]'
+run 2
+requests "QUERY"
+has log "::error title=federate::no comment: GitHub answers 401 (as scripted)"
+fresh_api
+answers '[{"method": "QUERY", "status": 200}]'
+run 2
+requests "QUERY"
+has log "no comment: GitHub answers nothing about the account of the token"
 
 # Not wanted, or not possible.
 fresh_api
@@ -66,7 +86,7 @@ has log "::warning title=federate::no comment: the input \`token\` is empty"
 fresh_api
 answers '[{"method": "POST", "status": 403}]'
 run 0
-requests "GET POST"
+requests "QUERY GET POST"
 has log "::warning title=federate::no comment: GitHub answers 403 (as scripted)."
 has log "the token of a pull request from a fork cannot write"
 output changed true
@@ -77,14 +97,14 @@ answers '[{"method": "GET", "status": 429, "headers": {"Retry-After": "1"}}, {"m
 started=$SECONDS
 run 0
 [ "$((SECONDS - started))" -ge 2 ] || wrong "did not wait" log
-requests "GET GET POST POST"
+requests "QUERY GET GET POST POST"
 comments length 1
 
 # A limit that lasts is not waited for.
 fresh_api
 answers '[{"method": "GET", "status": 429, "headers": {"Retry-After": "3600"}}]'
 run 2
-requests "GET"
+requests "QUERY GET"
 has log "::error title=federate::no comment: GitHub answers 429 (as scripted)"
 output exit-code 2
 
@@ -92,17 +112,17 @@ output exit-code 2
 fresh_api
 answers '[{"method": "POST", "status": 502, "carriedOut": true}]'
 run 0
-requests "GET POST GET PATCH"
+requests "QUERY GET POST GET PATCH"
 comments length 1
 answers '[{"method": "PATCH", "status": 500}]'
 run 0
-requests "GET POST GET PATCH GET PATCH PATCH"
+requests "QUERY GET POST GET PATCH QUERY GET PATCH PATCH"
 
 # Deleted in between.
 : >"$api/requests.jsonl"
 answers '[{"method": "PATCH", "status": 404}]'
 run 0
-requests "GET PATCH GET PATCH"
+requests "QUERY GET PATCH GET PATCH"
 
 # What does not pass is a failure with the server's words.
 fresh_api
@@ -112,7 +132,7 @@ has log "::error title=federate::no comment: GitHub answers 401 (as scripted)"
 fresh_api
 answers '[{"method": "GET", "status": 500}, {"method": "GET", "status": 500}, {"method": "GET", "status": 500}, {"method": "GET", "status": 500}]'
 run 2
-requests "GET GET GET GET"
+requests "QUERY GET GET GET GET"
 has log "no comment: GitHub answers 500"
 
 # Longer than GitHub takes: cut, not refused.

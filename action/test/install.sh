@@ -1,5 +1,6 @@
 # shellcheck shell=bash disable=SC2016,SC2154 # text is literal; variables are those of lib/setup.sh
-# The binary belongs to the action's version: from the PATH, from a release (a folder that is served on loopback), or built.
+# The binary belongs to the action's version: from a release (a folder that is served on loopback), or built. Nothing is run
+# that was found on the machine without its attestation.
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"$/\1/p' "${here%/*}/Cargo.toml")
 releases=$work/releases
 mkdir -p "$releases/v$version" "$work/packed" "$work/others" "$work/cargo"
@@ -12,7 +13,8 @@ for try in $(seq 100); do
   sleep 0.1
 done
 
-# gh ATTESTATION: a stand-in for `gh`. It finds an attestation, finds none, is not logged in, or is too old.
+# gh ATTESTATION: a stand-in for `gh`. It finds an attestation (`found`, or `released` for the files of the release alone), finds
+# none, is not logged in, or is too old.
 mkdir -p "$work/gh"
 gh() {
   cat >"$work/gh/gh" <<STAND_IN
@@ -22,7 +24,12 @@ case " \$* " in
   *)
     printf '%s ' "\$@" >"$work/gh/arguments"
     echo "token \${GH_TOKEN:-none}" >>"$work/gh/arguments"
-    case $1 in found) exit 0 ;; login) exit 4 ;; *) echo 'no attestations found' && exit 1 ;; esac
+    case $1 in
+      found) exit 0 ;;
+      login) exit 4 ;;
+      released) cmp -s "\$3" "$releases/v$version/\${3##*/}" && exit 0 ;;
+    esac
+    echo 'no attestations found' && exit 1
     ;;
 esac
 STAND_IN
@@ -36,6 +43,13 @@ binary() {
   chmod +x "$1/federate"
 }
 
+# planted FOLDER: a federate of the action's version that tells when it is run.
+planted() {
+  mkdir -p "$1"
+  printf '#!/bin/sh\ntouch "%s"\necho "federate %s"\n' "$work/planted-ran" "$version" >"$1/federate"
+  chmod +x "$1/federate"
+}
+
 # install EXPECTED-CODE COMMAND [VAR=VALUE…]
 install() {
   local expected=$1 what=$2 got=0
@@ -43,26 +57,33 @@ install() {
   : >"$work/output"
   : >"$work/path"
   env PATH="$work/gh:/usr/local/bin:/usr/bin:/bin" GH_TOKEN=secret GITHUB_OUTPUT="$work/output" GITHUB_PATH="$work/path" \
-    RUNNER_TOOL_CACHE="$work/tools" FEDERATE_RELEASES="http://127.0.0.1:$(cat "$releases/port")" "$@" \
+    RUNNER_TOOL_CACHE="$work/tools" RUNNER_TEMP="$work/job" FEDERATE_RELEASES="http://127.0.0.1:$(cat "$releases/port")" "$@" \
     "$here/install.sh" "$what" >"$work/log" 2>&1 || got=$?
   [ "$got" = "$expected" ] || wrong "exit $got, not $expected: $*" log
 }
 
-# The one in the PATH, when it has the action's version.
-binary "$work/others" "$version"
-install 0 find PATH="$work/others:/usr/local/bin:/usr/bin:/bin"
-has log "federate $version: $work/others/federate"
-[ ! -s "$work/path" ] || wrong "the PATH changes" path
+# found: the binary that later steps find is the one of the release, or of the build.
+installed=$work/job/federate-$version
+found() {
+  [ "$(cat "$work/path")" = "$installed" ] || wrong "not in the PATH" path
+  cmp -s "$installed/federate" "$work/packed/federate" || wrong "not the binary" log
+  [ ! -e "$work/planted-ran" ] || wrong "what was found on the machine has run" log
+}
 
-# Another version is not used. Without a release, a build is asked for and announced.
-binary "$work/others" 0.0.1
+# Without a release, a build is asked for and announced. What is in the PATH, in the tool cache, or left in the job's folder is not run.
 rmdir "$releases/v$version"
-install 0 find PATH="$work/others:/usr/local/bin:/usr/bin:/bin"
-has log "::notice title=federate::$work/others/federate is federate 0.0.1; the action uses its own version, $version"
+planted "$work/others"
+planted "$work/tools/federate/$version"
+planted "$installed"
+install 0 find PATH="$work/others:$work/gh:/usr/local/bin:/usr/bin:/bin"
+has log "$work/others/federate is not run, because nothing says who built it"
 has log "there is no release v$version, or it cannot be reached: federate $version is built from source"
 has output "build=true"
-has output "folder=$work/tools/federate/$version"
+has output "folder=$installed"
 grep -q "^key=federate-.*-$version-[0-9a-f]\{64\}$" "$work/output" || wrong "no key" output
+[ ! -e "$installed/federate" ] || wrong "the job's folder is not emptied" log
+[ ! -e "$work/planted-ran" ] || wrong "what was found on the machine has run" log
+rm -rf "$work/tools"
 
 # The release: its checksum and its attestation are verified.
 mkdir "$releases/v$version"
@@ -71,18 +92,36 @@ for target in x86_64-unknown-linux-musl aarch64-unknown-linux-musl x86_64-apple-
   tar -C "$work/packed" -czf "$releases/v$version/federate-$target.tar.gz" federate
 done
 (cd "$releases/v$version" && { sha256sum -- *.gz 2>/dev/null || shasum -a 256 -- *.gz; } >SHA256SUMS)
-install 0 find
+install 0 find PATH="$work/others:$work/gh:/usr/local/bin:/usr/bin:/bin"
 has log "federate $version: downloaded, with the checksum and the attestation of the release"
 verified="--repo federate-dev/federate --signer-workflow federate-dev/federate/.github/workflows/release.yml"
 has gh/arguments "$verified --source-ref refs/tags/v$version --deny-self-hosted-runners token secret"
-[ "$(cat "$work/path")" = "$work/tools/federate/$version" ] || wrong "not in the PATH" path
-[ "$("$work/tools/federate/$version/federate" --version)" = "federate $version" ] || wrong "not the binary" log
+found
 
-# A second job of the same runner finds it without a request.
+# A second job of the same runner verifies what the first one has kept, and does not download it again.
 : >"$releases/requests"
+rm "$work/gh/arguments"
+rm -rf "$work/job"
 install 0 find
+has log "federate $version: found, with the attestation of the release"
+has gh/arguments "$verified --source-ref refs/tags/v$version"
 [ ! -s "$releases/requests" ] || wrong "it is downloaded again" log
-[ "$(cat "$work/path")" = "$work/tools/federate/$version" ] || wrong "not in the PATH" path
+found
+
+# What another job has put into the tool cache is downloaded again.
+mkdir "$work/evil"
+planted "$work/evil"
+tar -C "$work/evil" -czf "$work/evil.tar.gz" federate
+for archive in "$work/tools/federate/$version"/*.tar.gz; do
+  cp "$work/evil.tar.gz" "$archive"
+done
+gh released
+install 0 find
+has log "::warning title=federate::$work/tools/federate/$version/federate-"
+has log "is not used: federate-"
+has log "downloaded, with the checksum and the attestation of the release"
+found
+gh found
 
 # Without the attestation of the workflow, a file with the right checksum is refused.
 rm -rf "$work/tools"
@@ -90,7 +129,7 @@ gh none
 install 2 find
 has log "no attestations found"
 has log "has no attestation that federate-dev/federate/.github/workflows/release.yml has built it from the tag v$version"
-[ ! -e "$work/tools/federate/$version/federate" ] || wrong "it is installed" log
+[ ! -e "$installed/federate" ] || wrong "it is installed" log
 
 # Where the attestation cannot be looked up, federate is built from the action's own source.
 for reason in old login; do
@@ -98,7 +137,7 @@ for reason in old login; do
   install 0 find
   has log "the release's attestation cannot be verified, because"
   has output "build=true"
-  [ ! -e "$work/tools/federate/$version/federate" ] || wrong "it is installed" log
+  [ ! -e "$installed/federate" ] || wrong "it is installed" log
 done
 gh found
 
@@ -110,7 +149,7 @@ done
 install 2 find
 has log "::error title=federate::"
 has log "it is not what was released"
-[ ! -e "$work/tools/federate/$version/federate" ] || wrong "it is installed" log
+[ ! -e "$installed/federate" ] || wrong "it is installed" log
 
 # A build, in the action's own folder; a cache that has the result makes it unnecessary.
 cat >"$work/cargo/cargo" <<'STAND_IN'
@@ -121,10 +160,14 @@ mkdir -p "$2/bin"
 cp "$BUILDS" "$2/bin/federate"
 STAND_IN
 chmod +x "$work/cargo/cargo"
+rm -rf "$work/tools"
+rm -r "$releases/v$version"
+planted "$installed"
+install 0 find
 install 0 build BUILDS="$work/packed/federate" PATH="$work/cargo:/usr/local/bin:/usr/bin:/bin"
 has log "cargo install --quiet --locked --path . --root"
 has log " in ${here%/*}"
-[ "$(cat "$work/path")" = "$work/tools/federate/$version" ] || wrong "not in the PATH" path
+found
 install 0 build BUILDS=/nonexistent PATH="$work/cargo:/usr/local/bin:/usr/bin:/bin"
 has_not log "cargo install"
 kill "$release_server"

@@ -20,7 +20,7 @@ output exit-code 1
 output diff "$(echo "$work"/temp/federate.*/1/diff.md)"
 output page "$(echo "$work"/temp/federate.*/1/page.html)"
 line summary '# Differences'
-requests "GET POST"
+requests "QUERY GET POST"
 
 # Without a page, the differences are computed once.
 play
@@ -113,7 +113,7 @@ fresh_api
 plays check 2 '{"findings": [{"severity": "error", "code": "invalid", "file": "a.yaml", "line": 3, "message": "bad"}]}'
 plays diff 2 $'# A part\n' 'error: bad'
 run 2
-requests "GET POST"
+requests "QUERY GET POST"
 comments '.[0].body | contains("# A part")' true
 comments '.[0].body | contains("federate check: 1 error")' true
 comments '.[0].body | contains("\n    error[invalid] a.yaml:3: bad\n")' true

@@ -58,7 +58,7 @@ PYTHON
 # requests TEXT: methods of the requests since the API was fresh.
 requests() {
   local got
-  got=$(jq -r .method "$api/requests.jsonl" | paste -sd ' ' -)
+  got=$(jq -r 'if .path == "/graphql" then "QUERY" else .method end' "$api/requests.jsonl" | paste -sd ' ' -)
   [ "$got" = "$1" ] || wrong "the requests are '$got', not '$1'" api/requests.jsonl
 }
 
