@@ -267,8 +267,7 @@ async fn reconcile_cluster(
         }
         outcome.orphans = orphans.map(|objects| Orphans { objects, apply_sets });
         outcome.error = stopped;
-        let sends = options.server.dry_run.reaches_servers() && !context.only_reports();
-        if outcome.error.is_some() || !sends {
+        if outcome.error.is_some() || context.only_reports() {
             return Ok(());
         }
         let run = ApplyExecution {
@@ -280,10 +279,18 @@ async fn reconcile_cluster(
             options,
             accepted: &accepted,
         };
+        if !options.server.dry_run.reaches_servers() {
+            run.predict_held_back(results).await?;
+            results.mark_actions(&mut outcome.actions, true, "", "");
+            return Ok(());
+        }
         run.carry_out(results).await?;
         let again = results.any_conflict() && attempt < MAX_ATTEMPTS;
         let conflicted = format!("gave up after {attempt} conflicts: another client keeps modifying it");
         results.mark_actions(&mut outcome.actions, !options.server.dry_run.writes(), &conflicted, "");
+        let unreported = results.find_unreported(&outcome.actions);
+        outcome.error =
+            unreported.map(|(object, why)| format!("the hook {object} holds back what follows it: {why}"));
         if !again {
             record_event(client, options, results, &outcome.actions).await;
             if let Some(timeout) = options.server.wait.filter(|_| options.server.dry_run.writes()) {

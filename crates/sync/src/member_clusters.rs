@@ -461,6 +461,14 @@ impl MemberClusters<'_> {
                 *kind = FailureKind::Failed;
             }
         }
+        let held = actions.actions.iter().filter(|action| {
+            action.outcome == ActionOutcome::NotTried && action.action != ActionKind::Conflict
+        });
+        for action in held {
+            if let Some(kind @ FailureKind::Unhealthy) = failed.get_mut(&action.cluster) {
+                *kind = FailureKind::AwaitingHook;
+            }
+        }
         let spec = &self.valid_sync.object.spec;
         for cluster in &actions.clusters {
             let message = messages.remove(&cluster.name);

@@ -210,8 +210,10 @@ impl Reconciliation<'_> {
                 }
                 Some(cause) => {
                     let message = messages.remove(&ClusterName::from(&**name)).unwrap_or(cause.message);
-                    if cause.kind == FailureKind::Unhealthy && cluster.time_updating(now) < timeout {
-                        (cluster.applied, cluster.failed) = (true, None);
+                    let may_become_healthy =
+                        matches!(cause.kind, FailureKind::Unhealthy | FailureKind::AwaitingHook);
+                    if may_become_healthy && cluster.time_updating(now) < timeout {
+                        (cluster.applied, cluster.failed) = (cause.kind == FailureKind::Unhealthy, None);
                         cluster.unhealthy = Some(message);
                         tracker.clear_failure(name);
                     } else {
