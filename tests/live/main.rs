@@ -35,6 +35,7 @@ mod hub;
 mod import;
 mod journeys;
 mod kills;
+mod lost_parent;
 mod memory;
 mod migrate;
 mod migrate_seeds;

@@ -45,6 +45,7 @@ mod items;
 mod kinds;
 mod kubeconfig;
 mod lists;
+mod member_search;
 mod object_requests;
 mod options;
 mod order;
@@ -233,6 +234,7 @@ async fn reconcile_cluster(
         outcome.read = true;
         outcome.notes = parent::check_ownership(&state, options)?;
         let apply_sets = outcome.notes.len();
+        outcome.notes.extend(state.lost_records.iter().cloned());
         outcome.notes.extend(plan_config_maps::warn_if_unused(client, &state, options).await?);
         let mut decided = context.decide_before_dry_run(
             cluster,
