@@ -58,6 +58,7 @@ mod sync_commands;
 mod sync_deletion;
 mod sync_divided;
 mod sync_failover;
+mod sync_guard;
 mod sync_hanging;
 mod sync_health;
 mod sync_inventory;

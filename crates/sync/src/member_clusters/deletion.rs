@@ -137,7 +137,7 @@ impl Reconciliation<'_> {
             return None;
         }
         let limit = self.apply_limit().unwrap_or_default();
-        if limit.is_exceeded(left.len(), scope.clusters.len()) {
+        if limit.is_share_exceeded(left.len(), scope.clusters.len()) {
             let have = if left.len() == 1 { "has" } else { "have" };
             return Some(format!(
                 "{} of {} {have} left the inventory, more than `apply.pruneLimit` allows, and what the Sync has applied \
