@@ -143,28 +143,45 @@ fn first_output_and_small_changes_pass() {
 
 #[test]
 fn a_folder_is_not_emptied_and_neither_is_a_cluster_in_it() {
-    let sandbox = fleet(4);
+    let sandbox = fleet(6);
     sandbox.run("render --out out").code(0);
     let before = sandbox.files("out");
     clusters(&sandbox, "{name: eu}, {name: us}");
     let ran = sandbox.run("render --out out").code(2);
     assert!(
-        ran.err.contains("error: out: 4 of the 12 objects would go") && ran.err.contains("cluster ap"),
+        ran.err.contains("error: out: 6 of the 18 objects would go") && ran.err.contains("cluster ap"),
         "{}",
         ran.err
     );
     assert_eq!(sandbox.files("out"), before);
     sandbox.write("federate.yaml", "clusters: [{name: eu}, {name: us}, {name: ap}]\n");
     let ran = sandbox.run("render --out out").code(2);
-    assert!(ran.err.contains("nothing is rendered any more, but 12 objects were"), "{}", ran.err);
+    assert!(ran.err.contains("nothing is rendered any more, but 18 objects were"), "{}", ran.err);
     assert_eq!(sandbox.files("out"), before);
     // Less is a warning.
     clusters(&sandbox, "{name: eu}, {name: us}, {name: ap}");
     remove(&sandbox, 0..2);
     let ran = sandbox.run("render --out out").code(0);
-    assert!(ran.err.contains("warning: out: 6 of the 12 objects would go"), "{}", ran.err);
+    assert!(ran.err.contains("warning: out: 6 of the 18 objects would go"), "{}", ran.err);
     assert!(ran.out.contains("6 removed"), "{}", ran.out);
     clusters(&sandbox, "{name: eu}");
     sandbox.run("render --out out --prune-limit 100 --quiet").code(0);
-    assert_eq!(sandbox.files("out").len(), 3);
+    assert_eq!(sandbox.files("out").len(), 5);
+}
+
+#[test]
+fn of_a_few_objects_all_but_one_may_go() {
+    let sandbox = fleet(5);
+    sandbox.run("commit --branch rendered").code(0);
+    remove(&sandbox, 0..4);
+    sandbox.run("commit --branch rendered").code(0);
+    remove(&sandbox, 4..5);
+    let ran = sandbox.run("commit --branch rendered").code(2);
+    assert!(ran.err.contains("nothing is rendered any more, but 3 objects were"), "{}", ran.err);
+    // A limit of 0 allows nothing.
+    config(&sandbox, 4);
+    config(&sandbox, 5);
+    sandbox.run("commit --branch rendered").code(0);
+    remove(&sandbox, 5..6);
+    sandbox.run("commit --branch rendered --prune-limit 0").code(2);
 }

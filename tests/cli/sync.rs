@@ -206,21 +206,26 @@ fn what_would_take_too_much_away_is_confirmed_by_the_limit() {
     let origin = Origin::new();
     let policy = origin.files.read("policy.yaml").replace("    name: web\n", "");
     origin.files.write("policy.yaml", policy);
-    for name in ["a", "b", "c"] {
+    for name in ["a", "b", "c", "d", "e"] {
         origin.files.write(&format!("{name}.yaml"), WEB.replace("name: web\n", &format!("name: {name}\n")));
     }
-    origin.push("four");
+    origin.push("six");
     origin.once().code(0);
     origin.files.git("rm -q a.yaml b.yaml");
-    origin.push("two");
+    origin.push("four");
     let ran = origin.once().code(2);
-    assert!(ran.out.contains("PruneFailed: 4 of the 8 objects would go, and more than 30 %"), "{ran:#?}");
+    assert!(ran.out.contains("PruneFailed: 4 of the 12 objects would go, and more than 30 %"), "{ran:#?}");
     origin.sync("origin.git", "commit: {branch: rendered, pruneLimit: 50}");
     origin.once().code(0);
     let record: Value = serde_json::from_str(&origin.sandbox.read("state/default/web/status.json")).unwrap();
     assert_eq!(record["metadata"]["generation"], 2);
     let files = origin.sandbox.git("-C origin.git ls-tree -r --name-only rendered");
     assert!(!files.contains("apps_a.yaml") && files.contains("apps_c.yaml"), "{files}");
+    // Of a few objects, one is a large share.
+    origin.sync("origin.git", "commit: {branch: rendered}");
+    origin.files.git("rm -q c.yaml d.yaml e.yaml");
+    origin.push("one");
+    origin.once().code(0);
 }
 
 #[test]

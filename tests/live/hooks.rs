@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::sandbox::{Sandbox, WEB, config};
+use crate::sandbox::{Ran, Sandbox, WEB, config};
 
 const POLICY: &str = "apiVersion: policy.karmada.io/v1alpha1
 kind: PropagationPolicy
@@ -37,16 +37,29 @@ fn end_job(sandbox: &Sandbox, name: &str, condition: &str) -> bool {
     // What does not wait for the Job would be there by now.
     thread::sleep(Duration::from_millis(300));
     let was_applied = sandbox.has("m1", WEB);
-    let time = "2026-01-01T00:01:00Z";
-    let conditions =
-        json!([{"type": condition, "status": "True", "message": "too often", "lastTransitionTime": time}]);
-    let status = json!({"status": {"startTime": time, "completionTime": time, "succeeded": 1, "conditions": conditions}});
-    sandbox.edit("m1", "controller", &format!("{}/status", path_of(name)), &status);
+    set_status(sandbox, name, condition);
     was_applied
 }
 
+/// Sets what the controller of Jobs writes at the end: API servers demand that conditions and counts agree.
+fn set_status(sandbox: &Sandbox, name: &str, condition: &str) {
+    let (start, end) = ("2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z");
+    let of = |kind: &str| json!({"type": kind, "status": "True", "message": "too often", "lastTransitionTime": end});
+    let status = if condition == "Complete" {
+        let conditions = [of("SuccessCriteriaMet"), of("Complete")];
+        json!({"startTime": start, "completionTime": end, "succeeded": 1, "conditions": conditions})
+    } else {
+        json!({"startTime": start, "failed": 1, "conditions": [of("FailureTarget"), of("Failed")]})
+    };
+    sandbox.edit("m1", "controller", &format!("{}/status", path_of(name)), &json!({"status": status}));
+}
+
 fn hooks_repo() -> Sandbox {
-    Sandbox::simulated(&["m1"])
+    repo_in(Sandbox::simulated(&["m1"]))
+}
+
+fn repo_in(sandbox: Sandbox) -> Sandbox {
+    sandbox
         .file("jobs.yaml", POLICY)
         .file("first.yaml", &job("first", "helm.sh/hook: pre-install, helm.sh/hook-weight: '-1'", "a:1"))
         .file("second.yaml", &job("second", "argocd.argoproj.io/hook: PreSync", "a:1"))
@@ -95,4 +108,177 @@ fn what_follows_a_hook_that_fails_is_not_applied() {
     assert!(format!("{}{}", ran.out, ran.err).contains(held), "{ran:#?}");
     let late = hooks_repo().apply("--wait 1s").code(2);
     assert!(late.err.contains("has not ended after 1 s: it is not complete"), "{late:#?}");
+}
+
+/// Deletes a Job with its pods, as `kubectl delete` does: by itself, the API keeps it until its pods are orphaned.
+fn delete_job(sandbox: &Sandbox, name: &str) {
+    let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"});
+    assert_eq!(sandbox.ask("m1", "DELETE", &path_of(name), "test", "application/json", &options), 200);
+}
+
+/// Applies while the first hook ends.
+fn apply_and_end(sandbox: &Sandbox, condition: &str, code: i32) -> Ran {
+    thread::scope(|scope| {
+        let run = scope.spawn(|| sandbox.apply("").code(code));
+        end_job(sandbox, "first", condition);
+        if condition == "Complete" {
+            end_job(sandbox, "second", condition);
+        }
+        run.join().unwrap()
+    })
+}
+
+#[test]
+fn a_hook_that_has_failed_is_not_forgotten_by_the_next_apply() {
+    let sandbox = repo_in(Sandbox::anywhere(&["m1"])).file("a.yaml", &config("a", "1"));
+    apply_and_end(&sandbox, "Failed", 2);
+    let held = "not applied, because the hook Job shop/first, which runs before it, did not succeed: it failed: too often";
+    for line in ["", "--dry-run=server", "--dry-run=client"] {
+        let ran = sandbox.apply(line).code(2);
+        assert!(
+            ran.err.contains("Job shop/first: it failed: too often; delete it to run it again"),
+            "{ran:#?}"
+        );
+        assert!(format!("{}{}", ran.out, ran.err).contains(held), "{line}: {ran:#?}");
+        assert!(!sandbox.has("m1", WEB) && !sandbox.has("m1", &path_of("second")), "{line}: {ran:#?}");
+    }
+    sandbox.run("drift", "--correct").code(2);
+    assert!(!sandbox.has("m1", WEB), "a correction does not pass it over either");
+    delete_job(&sandbox, "first");
+    let ran = apply_and_end(&sandbox, "Complete", 0);
+    assert!(sandbox.has("m1", WEB) && sandbox.has("m1", &path_of("last")), "{ran:#?}");
+    // Hooks that have succeeded and are unchanged hold back nothing.
+    sandbox.write("a.yaml", &config("a", "2"));
+    sandbox.apply("").code(0);
+    assert_eq!(sandbox.get("m1", "/api/v1/namespaces/shop/configmaps/a")["data"]["k"], "2");
+}
+
+#[test]
+fn a_hook_that_still_runs_holds_back_the_next_apply_too() {
+    let sandbox = repo_in(Sandbox::anywhere(&["m1"]));
+    for _ in 0..2 {
+        let late = sandbox.apply("--wait 1s").code(2);
+        assert!(late.err.contains("has not ended after 1 s: it is not complete"), "{late:#?}");
+        assert!(!sandbox.has("m1", WEB), "{late:#?}");
+    }
+    set_status(&sandbox, "first", "Complete");
+    thread::scope(|scope| {
+        let run = scope.spawn(|| sandbox.apply("").code(0));
+        assert!(!end_job(&sandbox, "second", "Complete"));
+        run.join().unwrap();
+    });
+    assert!(sandbox.has("m1", WEB));
+}
+
+#[test]
+fn a_hook_that_cannot_be_applied_holds_back_what_follows() {
+    let sandbox = repo_in(Sandbox::anywhere(&["m1"])).file("a.yaml", &config("a", "1"));
+    apply_and_end(&sandbox, "Complete", 0);
+    // Its policy keeps the earlier run, so that its template cannot change.
+    let kept =
+        "helm.sh/hook: pre-upgrade, helm.sh/hook-weight: '-1', helm.sh/hook-delete-policy: hook-succeeded";
+    sandbox.write("first.yaml", &job("first", kept, "a:2"));
+    sandbox.write("a.yaml", &config("a", "2"));
+    for _ in 0..2 {
+        let ran = sandbox.apply("").code(2);
+        assert!(
+            ran.err.contains("the hook Job shop/first, which runs before it, could not be applied"),
+            "{ran:#?}"
+        );
+        assert_eq!(sandbox.get("m1", "/api/v1/namespaces/shop/configmaps/a")["data"]["k"], "1");
+    }
+}
+
+#[test]
+fn a_failed_hook_is_an_error_although_nothing_follows_it() {
+    let sandbox = Sandbox::anywhere(&["m1"]).file("jobs.yaml", POLICY);
+    sandbox.apply("").code(0);
+    sandbox.write("first.yaml", &job("first", "helm.sh/hook: pre-upgrade", "a:1"));
+    apply_and_end(&sandbox, "Failed", 2);
+    let ran = sandbox.apply("").code(2);
+    assert!(ran.err.contains("Job shop/first: it failed: too often"), "{ran:#?}");
+    // One that runs after the others holds back nothing.
+    sandbox.remove("first.yaml");
+    sandbox.write("last.yaml", &job("last", "helm.sh/hook: post-upgrade", "a:1"));
+    sandbox.apply("--prune-limit 100").code(0);
+    set_status(&sandbox, "last", "Failed");
+    sandbox.write("a.yaml", &config("a", "1"));
+    sandbox.apply("").code(0);
+}
+
+#[test]
+fn a_service_keeps_its_port_when_a_hook_fails_before_its_successor() {
+    let service = |name: &str| {
+        format!(
+            "apiVersion: v1\nkind: Service\nmetadata: {{name: {name}, namespace: shop}}\nspec: {{type: NodePort, \
+             selector: {{app: web}}, ports: [{{port: 80, nodePort: 31876}}]}}\n"
+        )
+    };
+    let sandbox = Sandbox::simulated(&["m1"]).file("jobs.yaml", POLICY).file("old.yaml", &service("old"));
+    sandbox.apply("").code(0);
+    sandbox.remove("old.yaml");
+    sandbox.write("new.yaml", &service("new"));
+    sandbox.write("first.yaml", &job("first", "helm.sh/hook: pre-upgrade", "a:1"));
+    apply_and_end(&sandbox, "Failed", 2);
+    let services = "/api/v1/namespaces/shop/services";
+    assert!(sandbox.has("m1", &format!("{services}/old")) && !sandbox.has("m1", &format!("{services}/new")));
+    delete_job(&sandbox, "first");
+    thread::scope(|scope| {
+        let run = scope.spawn(|| sandbox.apply("").code(0));
+        end_job(&sandbox, "first", "Complete");
+        run.join().unwrap();
+    });
+    assert!(!sandbox.has("m1", &format!("{services}/old")) && sandbox.has("m1", &format!("{services}/new")));
+}
+
+#[test]
+fn a_sync_does_not_forget_a_hook_that_has_failed() {
+    let sandbox = repo_in(Sandbox::anywhere(&["m1"]));
+    sandbox.write_sync("1m", "  retryInterval: 10ms\n  apply: {}\n");
+    thread::scope(|scope| {
+        let run = scope.spawn(|| sandbox.ran(&mut sandbox.sync("--once")).code(2));
+        end_job(&sandbox, "first", "Failed");
+        run.join().unwrap();
+    });
+    for _ in 0..2 {
+        let ran = sandbox.ran(&mut sandbox.sync("--once")).code(2);
+        assert!(ran.out.contains("m1: Job shop/first: it failed: too often"), "{ran:#?}");
+        assert!(!sandbox.has("m1", WEB), "{ran:#?}");
+    }
+    delete_job(&sandbox, "first");
+    thread::scope(|scope| {
+        let run = scope.spawn(|| sandbox.ran(&mut sandbox.sync("--once")).code(0));
+        end_job(&sandbox, "first", "Complete");
+        end_job(&sandbox, "second", "Complete");
+        run.join().unwrap();
+    });
+    assert!(sandbox.has("m1", WEB));
+}
+
+#[test]
+fn hooks_of_argo_cd_hold_back_later_waves_in_the_next_apply_too() {
+    let first = "argocd.argoproj.io/hook: PreSync, argocd.argoproj.io/sync-wave: '-1'";
+    let sandbox = Sandbox::anywhere(&["m1"])
+        .file("jobs.yaml", POLICY)
+        .file("first.yaml", &job("first", first, "a:1"))
+        .file("second.yaml", &job("second", "argocd.argoproj.io/hook: PreSync", "a:1"));
+    apply_and_end(&sandbox, "Failed", 2);
+    let ran = sandbox.apply("").code(2);
+    assert!(ran.err.contains("Job shop/first: it failed: too often"), "{ran:#?}");
+    assert!(!sandbox.has("m1", WEB) && !sandbox.has("m1", &path_of("second")), "{ran:#?}");
+    // What is corrected runs again.
+    sandbox.write("first.yaml", &job("first", first, "a:2"));
+    let before = uid(&sandbox, "first");
+    thread::scope(|scope| {
+        let run = scope.spawn(|| sandbox.apply("").code(0));
+        let end = Instant::now() + Duration::from_mins(1);
+        while !sandbox.has("m1", &path_of("first")) || uid(&sandbox, "first") == before {
+            assert!(Instant::now() < end);
+            thread::sleep(Duration::from_millis(20));
+        }
+        end_job(&sandbox, "first", "Complete");
+        end_job(&sandbox, "second", "Complete");
+        run.join().unwrap();
+    });
+    assert!(sandbox.has("m1", WEB));
 }

@@ -268,7 +268,8 @@ impl Real {
             for kind in ["configmaps", "secrets"] {
                 delete(&format!("{path}/{kind}"));
             }
-            for (group, kind) in [("apps/v1", "deployments"), ("example.com/v1", "widgets")] {
+            let others = [("apps/v1", "deployments"), ("batch/v1", "jobs"), ("example.com/v1", "widgets")];
+            for (group, kind) in others {
                 delete(&format!("/apis/{group}/namespaces/{namespace}/{kind}"));
             }
         }

@@ -52,9 +52,13 @@ fn a_new_revision_is_applied_and_nothing_new_is_only_compared() {
     once(&sandbox).code(0);
     assert_eq!(image(&sandbox, "m2"), "nginx:1.28");
     // What is no longer rendered goes, within the limit.
-    sandbox.write("c.yaml", &["a", "b", "c"].map(|name| config(name, "1")).join("---\n"));
+    let configs = |names: &[&str]| {
+        let all: Vec<String> = names.iter().map(|name| config(name, "1")).collect();
+        sandbox.write("c.yaml", &all.join("---\n"));
+    };
+    configs(&["a", "b", "c", "d", "e", "f"]);
     once(&sandbox).code(0);
-    sandbox.write("c.yaml", &["a", "b"].map(|name| config(name, "1")).join("---\n"));
+    configs(&["a", "b", "d", "e", "f"]);
     once(&sandbox).code(0);
     assert!(!sandbox.has("m1", "/api/v1/namespaces/shop/configmaps/c"));
     sandbox.remove("c.yaml");

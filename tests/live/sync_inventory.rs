@@ -149,6 +149,8 @@ fn workloads_leave_a_member_that_stays_unreachable_if_that_is_asked_for() {
                  addOnConditions: [{conditionType: Ready, operator: NotIn, statusValues: ['True']}]\n  \
                  taints: [{key: down, effect: NoExecute}]\n";
     sandbox.write("taint.yaml", taint);
+    // The member has nothing but the workload, and would lose everything.
+    sandbox.remove("namespace.yaml");
     node(&sandbox, "m1", "12");
     node(&sandbox, "m2", "12");
     let sync = |more: &str| sandbox.write_sync("1h", &format!("  inventory: members\n  timeout: 2s\n{more}"));
@@ -204,6 +206,7 @@ fn workloads_follow_the_inventory_of_the_control_plane() {
     let merge = "application/merge-patch+json";
     assert_eq!(sandbox.ask("hub", "PATCH", &format!("{CLUSTERS}/m2"), "test", merge, &more), 200);
 
+    sandbox.remove("namespace.yaml");
     write_sync(&sandbox, "hub", "apply: {}");
     let ran = once(&sandbox, "").code(2);
     assert!(ran.out.contains("`inventory: hub` needs the control plane"), "{ran:#?}");

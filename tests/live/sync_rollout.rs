@@ -175,6 +175,47 @@ fn an_aborted_rollout_returns_clusters_and_is_not_tried_again() {
 }
 
 #[test]
+fn an_aborted_rollout_does_not_return_to_a_revision_that_was_halted() {
+    let sandbox = staged(Sandbox::simulated(&CLUSTERS));
+    let first = commit(&sandbox, "1");
+    once(&sandbox, &approve(&first)).code(0);
+    // The canary gets the second revision, and the next cluster refuses it.
+    let second = commit(&sandbox, "2");
+    let fault = || InjectedFault::new("patch", FaultKind::Status(500)).on_path("configmaps/a");
+    sandbox.fleet.lock_cluster("r1").add_fault(fault().with_times(1000));
+    let ran = once(&sandbox, &approve(&second)).code(2);
+    assert!(ran.out.contains("is halted in stage `rest`"), "{ran:#?}");
+    assert_eq!(values(&sandbox), ["2", "1", "1"]);
+    let third = commit(&sandbox, "3");
+    once(&sandbox, &json!({})).code(1);
+    assert_eq!(values(&sandbox), ["3", "1", "1"]);
+    let ran = once(&sandbox, &json!({"federate.dev/abort": third})).code(2);
+    assert!(ran.out.contains("RolloutAborted: "), "{ran:#?}");
+    assert_eq!(values(&sandbox), ["1", "1", "1"], "the last revision that succeeded");
+
+    // One that the canary has only in part, and that is replaced before the canary has anything of the next one.
+    let before = json!({"stages": [
+        {"name": "canary", "labelSelector": {"matchLabels": {"stage": "canary"}},
+         "beforeStageTasks": [{"type": "Approval"}]},
+        {"name": "rest", "labelSelector": {"matchLabels": {"stage": "rest"}}},
+    ]});
+    sandbox.write("b.yaml", &config("b", "4"));
+    let broken = commit(&sandbox, "4");
+    sandbox.fleet.lock_cluster("c1").add_fault(
+        InjectedFault::new("patch", FaultKind::Status(500)).on_path("configmaps/b").with_times(1000),
+    );
+    let approval = json!({"federate.dev/approve": format!("{broken}-before-canary")});
+    let ran = once_by(&sandbox, &approval, &before).code(2);
+    assert!(ran.out.contains("is halted in stage `canary`"), "{ran:#?}");
+    assert_eq!(values(&sandbox)[0], "4");
+    let fifth = commit(&sandbox, "5");
+    once_by(&sandbox, &json!({}), &before).code(1);
+    once_by(&sandbox, &json!({"federate.dev/abort": fifth}), &before).code(2);
+    assert_eq!(values(&sandbox), ["1", "1", "1"]);
+    assert!(status(&sandbox)["status"]["lastAppliedRevision"].as_str().unwrap().contains(&first));
+}
+
+#[test]
 fn an_aborted_rollout_stays_so_when_somebody_else_moves_a_tag() {
     let (sandbox, registry) = (sandbox(), Registry::start());
     let push = json!({"url": format!("oci://{}/acme/fleet", registry.host()), "insecure": true});

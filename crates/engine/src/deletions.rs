@@ -2,7 +2,8 @@
 //!
 //! A mistake of one letter in a policy can empty every cluster. A run therefore may delete at most a share of the
 //! objects, in total and of each cluster, unless a higher limit confirms it. Deleting everything at once is the sign of
-//! a mistake, however few objects there are, so that only a limit of 100 % confirms that.
+//! a mistake, however few objects there are, so that only a limit of 100 % confirms that. Of a few objects, one is a large
+//! share already, so that nothing but deleting all of them counts there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,6 +18,9 @@ use federate_kubernetes::ObjectRef;
 const MAX_CLUSTERS: usize = 10;
 /// How many objects of a cluster a message names.
 const MAX_OBJECTS: usize = 5;
+
+/// The most objects of a set of which only deleting all is too much.
+const MAX_SMALL_SET: usize = 5;
 
 /// The largest share of objects that a run may delete, in percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,11 +43,26 @@ impl PruneLimit {
         self.0
     }
 
-    /// Whether this many deletions are more than the limit.
+    /// Whether this many deletions from a cluster are more than the limit.
     pub fn is_exceeded(self, deleted: usize, before: usize) -> bool {
-        deleted > 0
-            && (deleted.saturating_mul(100) > before.saturating_mul(usize::from(self.0))
-                || (deleted == before && self.0 < 100))
+        self.is_everything(deleted, before)
+            || (!self.is_small_set(before) && self.is_share_exceeded(deleted, before))
+    }
+
+    /// Whether this many are more than the limit, however few there are.
+    pub fn is_share_exceeded(self, deleted: usize, before: usize) -> bool {
+        self.is_everything(deleted, before)
+            || deleted.saturating_mul(100) > before.saturating_mul(usize::from(self.0))
+    }
+
+    /// Whether all are deleted, and that is not confirmed.
+    fn is_everything(self, deleted: usize, before: usize) -> bool {
+        deleted > 0 && deleted == before && self.0 < 100
+    }
+
+    /// Whether a share of so few objects says nothing. A limit of 0 allows no deletion at all.
+    fn is_small_set(self, before: usize) -> bool {
+        self.0 > 0 && before <= MAX_SMALL_SET
     }
 }
 
@@ -99,8 +118,13 @@ impl Deletions {
     /// The objects of an earlier plan that a later one no longer places, by cluster. The version of an object's API does
     /// not matter.
     pub fn compare_plans(earlier: &Plan, later: &Plan) -> Self {
-        let before: BTreeSet<_> = placed_objects(earlier).collect();
-        let after: BTreeSet<_> = placed_objects(later).collect();
+        Self::compare_existing(earlier, later, |_, _| true)
+    }
+
+    /// The same of the objects that exist in a cluster.
+    pub fn compare_existing(earlier: &Plan, later: &Plan, exists: impl Fn(&str, &ObjectRef) -> bool) -> Self {
+        let before: BTreeSet<_> = placed_objects(earlier, exists).collect();
+        let after: BTreeSet<_> = placed_objects(later, |_, _| true).collect();
         let mut clusters: BTreeMap<&str, ClusterDeletions> = BTreeMap::new();
         for placed in &before {
             let entry = ClusterDeletions::find_or_insert(&mut clusters, placed.cluster);
@@ -121,18 +145,26 @@ impl Deletions {
         self.clusters.iter().map(|cluster| cluster.before).sum()
     }
 
+    /// The clusters from which objects are deleted.
+    pub fn losing_clusters(&self) -> impl Iterator<Item = &str> {
+        self.clusters.iter().filter(|one| !one.deleted.is_empty()).map(|one| one.cluster.as_str())
+    }
+
     /// What exceeds the limit, if anything does. `guards` says whether the loss of a cluster counts by itself.
     pub fn check_limit(self, limit: PruneLimit, guards: impl Fn(&str) -> bool) -> Option<ExcessiveDeletions> {
         let before = self.count_before();
         let deleted: usize = self.clusters.iter().map(|cluster| cluster.deleted.len()).sum();
-        let in_total = limit.is_exceeded(deleted, before);
+        let in_total = limit.is_share_exceeded(deleted, before);
+        // An object counts once for each of its clusters: where no cluster has more than a few, there are only a few.
+        let is_small = self.clusters.iter().all(|cluster| limit.is_small_set(cluster.before));
+        let too_many = limit.is_everything(deleted, before) || (in_total && !is_small);
         let is_empty = self.clusters.iter().all(|cluster| cluster.after == 0);
         let mut clusters = self.clusters;
         clusters.retain(|cluster| !cluster.deleted.is_empty());
         let exceeds = |cluster: &ClusterDeletions| {
             guards(&cluster.cluster) && limit.is_exceeded(cluster.deleted.len(), cluster.before)
         };
-        if !in_total && !clusters.iter().any(exceeds) {
+        if !too_many && !clusters.iter().any(exceeds) {
             return None;
         }
         // The worst come first: a list that is cut must not hide them.
@@ -164,17 +196,18 @@ impl fmt::Display for PlacedObject<'_> {
     }
 }
 
-/// The objects of a plan in each of their clusters.
-fn placed_objects(plan: &Plan) -> impl Iterator<Item = PlacedObject<'_>> {
-    plan.placements.iter().flat_map(|row| {
-        let object: &ObjectRef = &row.object;
-        row.clusters.iter().map(move |placed| PlacedObject {
-            cluster: &placed.name,
-            group: object.group(),
-            kind: &object.kind,
-            namespace: object.namespace.as_deref(),
-            name: &object.name,
-        })
+/// The objects of a plan in each of their clusters in which they exist.
+fn placed_objects(
+    plan: &Plan,
+    exists: impl Fn(&str, &ObjectRef) -> bool,
+) -> impl Iterator<Item = PlacedObject<'_>> {
+    let placed = plan.placements.iter().flat_map(|row| row.clusters.iter().map(move |placed| (row, placed)));
+    placed.filter(move |(row, placed)| exists(&placed.name, &row.object)).map(|(row, placed)| PlacedObject {
+        cluster: &placed.name,
+        group: row.object.group(),
+        kind: &row.object.kind,
+        namespace: row.object.namespace.as_deref(),
+        name: &row.object.name,
     })
 }
 
@@ -301,14 +334,26 @@ mod tests {
             (0, 9, false),
             (3, 10, false),
             (4, 10, true),
-            (1, 3, true),
-            (1, 2, true),
             (1, 1, true),
+            (1, 3, false),
+            (4, 5, false),
+            (5, 5, true),
+            (2, 6, true),
         ] {
             assert_eq!(limit.is_exceeded(deleted, before), exceeded, "{deleted} of {before}");
         }
         assert!(PruneLimit::new(99).is_exceeded(1, 1) && !PruneLimit::new(100).is_exceeded(1, 1));
-        assert!(PruneLimit::new(0).is_exceeded(1, 1000));
+        assert!(PruneLimit::new(0).is_exceeded(1, 1000) && PruneLimit::new(0).is_exceeded(1, 3));
+        assert!(limit.is_share_exceeded(1, 3) && !limit.is_share_exceeded(1, 4));
+    }
+
+    #[test]
+    fn a_few_objects_may_all_but_go() {
+        assert_eq!(refused(&[("m1", 5), ("m2", 3)], &[("m1", 1), ("m2", 1)], 30), None);
+        let emptied = refused(&[("m1", 5), ("m2", 3)], &[("m1", 5)], 30).unwrap();
+        assert!(emptied.ends_with("; cluster m2 would lose everything"), "{emptied}");
+        let many = refused(&[("m1", 6), ("m2", 3)], &[("m1", 4), ("m2", 1)], 30).unwrap();
+        assert!(many.starts_with("4 of the 9 objects would go"), "{many}");
     }
 
     #[test]

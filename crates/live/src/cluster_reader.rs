@@ -19,6 +19,7 @@ use super::early_reads::{EarlyLists, PendingRead};
 use super::items::{ComparedObjects, ListItem, build_object};
 use super::kinds::{self, ClusterKinds, ScopeCorrections, object_path};
 use super::lists::{ListBudget, ListRequest, list_items};
+use super::member_search::{FoundMembers, MemberSearch, RecordedSet};
 use super::path::{ApiPath, member_selector, parent_path};
 use super::request::RepeatableRequest;
 use super::runtime::join_result;
@@ -55,13 +56,19 @@ pub(super) async fn read_cluster_state(
         .flatten()
         .map(ApplySetContents::from_parent)
         .fold(ApplySetContents::default(), |all, one| all.merged_with(&one));
-    let members = options.server.contents.map_or_else(|| members.clone(), |more| members.merged_with(more));
+    let records = sets.iter().zip(&parents).map(|(set, parent)| RecordedSet {
+        set,
+        contents: parent.as_ref().filter(|parent| set.is_parent(parent)).map(ApplySetContents::from_parent),
+    });
+    let records: Vec<RecordedSet<'_>> = records.collect();
     let parent = parents.pop().flatten();
+    let known = options.server.contents.filter(|_| options.ends || parent.is_none());
+    let members = known.map_or_else(|| members.clone(), |known| members.merged_with(known));
     if options.only_objects {
         return read_desired(client, desired, options, parent).await;
     }
     let others = if parent.is_none() { other_sets(client).await? } else { Vec::new() };
-    let kinds = kinds::find_kinds(client, desired, &members).await?;
+    let mut kinds = kinds::find_kinds(client, desired, &members).await?;
     let ids: Vec<String> = sets.iter().map(|set| set.compute_id()).collect();
     let selector = member_selector(&ids);
     let versions: BTreeMap<UnversionedRef<'_>, &str> = desired
@@ -80,6 +87,20 @@ pub(super) async fn read_cluster_state(
         Some(context) => compare_objects(items, &desired.cluster, context)?,
         None => (read_objects(&items, &desired.cluster)?, ComparedObjects::default()),
     };
+    let lost: Vec<&RecordedSet<'_>> = records.iter().filter(|record| record.is_lost(&objects)).collect();
+    let (mut lost_records, mut unlisted_kinds) = (Vec::new(), BTreeSet::new());
+    if !lost.is_empty() {
+        let cluster = &desired.cluster;
+        let search =
+            MemberSearch { client, cluster, known: &kinds, selector: &selector, namespaces: &namespaces };
+        let found = search.search_kinds(&objects, &compared).await?;
+        let is_written = options.server.dry_run.writes();
+        lost_records = lost.iter().map(|record| found.describe(record, is_written)).collect();
+        let FoundMembers { objects: more, kinds: served, unlisted, .. } = found;
+        objects.extend(more);
+        served.into_iter().for_each(|kind| kinds.insert(kind, true));
+        unlisted_kinds.extend(unlisted.into_keys());
+    }
     ScopeCorrections::new(desired, &kinds).rename_objects(&mut objects);
     objects.retain(|object| {
         versions.get(&object.id.unversioned()).is_none_or(|version| *version == object.id.api_version)
@@ -95,7 +116,20 @@ pub(super) async fn read_cluster_state(
     let mut live = LiveObjects::default();
     live.insert(desired.cluster.clone(), objects);
     let moved = parents.pop().flatten();
-    Ok(ClusterState { live, kinds, parent, moved, others, members, partial, unreadable, compared })
+    let partial = partial || !unlisted_kinds.is_empty();
+    Ok(ClusterState {
+        live,
+        kinds,
+        parent,
+        moved,
+        others,
+        members,
+        partial,
+        unlisted_kinds,
+        lost_records,
+        unreadable,
+        compared,
+    })
 }
 
 /// Reads only the desired objects. Which other members there are is unknown.
@@ -121,6 +155,8 @@ async fn read_desired(
         others: Vec::new(),
         members: Vec::new(),
         partial: true,
+        unlisted_kinds: BTreeSet::new(),
+        lost_records: Vec::new(),
         unreadable,
         compared: ComparedObjects::default(),
     })

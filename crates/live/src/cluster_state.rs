@@ -1,7 +1,7 @@
 //! The state of a cluster, as far as a run is about it.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -29,6 +29,10 @@ pub struct ClusterState {
     pub members: Vec<ObjectRef>,
     /// Whether members may be missing here, because a list was refused.
     pub partial: bool,
+    /// The kinds that were searched for members and could not be listed, as `Kind.group`.
+    pub(super) unlisted_kinds: BTreeSet<String>,
+    /// What is to be said about lost records of `ApplySet`s.
+    pub(super) lost_records: Vec<String>,
     /// The desired objects that may not be read, and why.
     pub unreadable: BTreeMap<ObjectRef, String>,
     /// The objects that are unchanged by their text; only their metadata is live.

@@ -75,7 +75,23 @@ async fn list_served_kinds(client: &Client) -> Result<(Vec<ResourceKind>, Vec<St
     let (mut kinds, mut silent) = (Vec::new(), Vec::new());
     for (version, list) in request_versions(client).await? {
         match list {
-            Ok(list) => kinds.extend(parse_kinds(&version, &list)),
+            Ok(list) => kinds.extend(parse_kinds(&version, &list, &["get"])),
+            Err(_) => silent.push(version),
+        }
+    }
+    Ok((kinds, silent))
+}
+
+/// The kinds whose objects can be applied and listed, each in one version, and the API versions without an answer.
+pub(super) async fn list_appliable_kinds(client: &Client) -> Result<(Vec<ResourceKind>, Vec<String>), Error> {
+    let (mut kinds, mut silent) = (Vec::new(), Vec::new());
+    let mut known = BTreeSet::new();
+    for (version, list) in request_versions(client).await? {
+        match list {
+            Ok(list) => {
+                let served = parse_kinds(&version, &list, &["list", "patch"]).into_iter();
+                kinds.extend(served.filter(|kind| known.insert((kind.group.clone(), kind.kind.clone()))));
+            }
             Err(_) => silent.push(version),
         }
     }
@@ -145,15 +161,15 @@ fn parse_versions(groups: &Value, every: bool) -> Result<Vec<String>, Error> {
     Ok(versions)
 }
 
-/// The kinds of a version that can be read.
-fn parse_kinds(api_version: &str, list: &Value) -> Vec<ResourceKind> {
+/// The kinds of a version that have these verbs.
+fn parse_kinds(api_version: &str, list: &Value, verbs: &[&str]) -> Vec<ResourceKind> {
     let resources = list["resources"].as_array().into_iter().flatten();
-    let readable = resources.filter(|resource| {
-        let verbs = resource["verbs"].as_array().into_iter().flatten();
+    let wanted = resources.filter(|resource| {
+        let served = resource["verbs"].as_array().map(Vec::as_slice).unwrap_or_default();
         !resource["name"].as_str().unwrap_or_default().contains('/')
-            && verbs.clone().any(|verb| verb == "get")
+            && verbs.iter().all(|verb| served.iter().any(|served| served == verb))
     });
-    readable
+    wanted
         .filter_map(|resource| {
             let name = resource["kind"].as_str()?;
             let short = resource["shortNames"].as_array().into_iter().flatten();
@@ -219,7 +235,7 @@ mod tests {
             resource("rollouts/status", "Rollout", json!(["get"])),
             resource("reviews", "Review", json!(["create"])),
         ]});
-        let kinds = parse_kinds("argoproj.io/v1alpha1", &list);
+        let kinds = parse_kinds("argoproj.io/v1alpha1", &list, &["get", "list"]);
         assert_eq!(kinds.len(), 1);
         assert_eq!(
             find_kind("ro", &kinds).map(ResourceKind::resource_name).as_deref(),

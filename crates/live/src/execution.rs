@@ -3,14 +3,14 @@
 //! The parent of the ApplySet is written first, with the old and the new members, and last, with the members that
 //! remain: a run that is killed in between leaves nothing that the next run does not find. Deletions come last, with
 //! the uid and the version that were decided about, and only where nothing failed that may depend on the object; but an
-//! object that holds a port or an address that another one asks for is deleted first.
+//! object that holds a port or an address is deleted right before the one that asks for it.
 
 use std::collections::BTreeSet;
 
 use super::client::Client;
 use super::cluster_state::ClusterState;
 use super::dependencies::{FailedObjects, find_blocking, find_live};
-use super::hooks::wait_for_hooks;
+use super::hooks::{find_unhealthy_hook, group_early_hooks};
 use super::object_requests::{ObjectRequests, build_requests};
 use super::order::{Phase, assign_phase, group_by_phase};
 use super::parent::ApplySetParent;
@@ -21,7 +21,7 @@ use super::webhooks::AdmissionWebhooks;
 use super::{ApplyOptions, DesiredState, Error};
 use federate_kubernetes::ObjectRef;
 use federate_kubernetes::hooks::Hook;
-use federate_reconcile::{ObjectDecision, PlacedObjects, WriteRequest};
+use federate_reconcile::{ActionKind, ActionOutcome, ObjectDecision, PlacedObjects, WriteRequest};
 
 /// Requests about objects, each with its phase.
 type Phased = Vec<(Phase, ObjectRequests)>;
@@ -59,16 +59,9 @@ impl ApplyExecution<'_> {
         if let (Some(plan), Some(uid)) = (self.options.server.plan_to_store, &parent.uid) {
             plan_config_maps::write_plan(self.client, self.options.apply_set, uid, plan).await?;
         }
-        let first = find_blocking(self.state, &self.desired.cluster, self.decisions);
-        let (blocking, deletions): (Phased, Phased) =
-            deletions.into_iter().partition(|(_, requests)| first.contains_key(&requests.object));
-        send_all(
-            self.client,
-            blocking.into_iter().map(|(_, requests)| requests).collect(),
-            results,
-            &mut counter,
-        )
-        .await?;
+        let waiting = find_blocking(self.state, &self.desired.cluster, self.decisions);
+        let (mut blocking, mut deletions): (Phased, Phased) =
+            deletions.into_iter().partition(|(_, requests)| waiting.contains_key(&requests.object));
         let webhooks = AdmissionWebhooks {
             client: self.client,
             desired: self.desired,
@@ -76,22 +69,38 @@ impl ApplyExecution<'_> {
             decisions: self.decisions,
             options: self.options,
         };
-        let mut failed_hook: Option<String> = None;
+        // A hook that is unchanged has no request, and holds back what follows all the same.
+        let hooks = group_early_hooks(self.desired, self.placed);
+        let sent: BTreeSet<Phase> = phases.iter().map(|(phase, _)| *phase).collect();
+        phases.extend(hooks.keys().filter(|phase| !sent.contains(phase)).map(|phase| (*phase, Vec::new())));
+        phases.sort_by_key(|(phase, _)| *phase);
+        let mut held: Option<String> = None;
         for (phase, all) in phases {
-            if let Some(why) = &failed_hook {
+            if let Some(why) = &held {
                 for requests in all {
                     results.set_result(requests.object, SendResult::NotSent(why.clone()));
                 }
                 continue;
             }
             let all = if phase == Phase::Webhooks { webhooks.select_ready(all, results).await? } else { all };
-            let hooks: Vec<ObjectRef> = match phase {
-                Phase::EarlyHooks(..) => all.iter().map(|requests| requests.object.clone()).collect(),
-                _ => Vec::new(),
-            };
+            let objects: BTreeSet<&ObjectRef> = all.iter().map(|requests| &requests.object).collect();
+            let (first, later): (Phased, Phased) = blocking.into_iter().partition(|(_, requests)| {
+                waiting.get(&requests.object).is_some_and(|waiting| objects.contains(waiting))
+            });
+            blocking = later;
+            send_all(
+                self.client,
+                first.into_iter().map(|(_, requests)| requests).collect(),
+                results,
+                &mut counter,
+            )
+            .await?;
             send_all(self.client, all, results, &mut counter).await?;
-            failed_hook = self.await_hooks(hooks, results).await?;
+            if let Some(hooks) = hooks.get(&phase) {
+                held = self.hold_back_after(hooks, results).await?;
+            }
         }
+        deletions.extend(blocking);
         let deletions = webhooks.retry_blocked(deletions, results, &mut counter).await?;
         self.delete_objects(deletions, results, &mut counter).await?;
         if results.is_clean() {
@@ -100,24 +109,77 @@ impl ApplyExecution<'_> {
         Ok(())
     }
 
-    /// Waits until hooks that run before the other objects have ended. Returns why what follows is not applied, if one
-    /// fails.
-    async fn await_hooks(
+    /// Waits until hooks that run before the other objects have ended; a dry run only looks at those that nothing is sent
+    /// about. Returns why what follows is not applied, if one could not be applied, has failed or has not ended.
+    async fn hold_back_after(
         &self,
-        hooks: Vec<ObjectRef>,
+        hooks: &[&ObjectRef],
         results: &mut SendResults,
     ) -> Result<Option<String>, Error> {
-        let undone = hooks.iter().find(|hook| results.undone_objects().any(|undone| undone == *hook));
-        if let Some(hook) = undone {
-            return Ok(Some(format!(
-                "not applied, because the hook {hook}, which runs before it, could not be applied"
-            )));
+        for hook in hooks {
+            if let Some(why) = self.find_obstruction(hook, results) {
+                return Ok(Some(format!(
+                    "not applied, because the hook {hook}, which runs before it, could not be applied: {why}"
+                )));
+            }
         }
-        let ended = wait_for_hooks(self.client, self.state, self.placed, self.options, hooks).await?;
-        Ok(ended.map(|(hook, why)| {
-            results.set_result(hook.clone(), SendResult::Failed(why.clone()));
-            format!("not applied, because the hook {hook}, which runs before it, did not succeed: {why}")
+        let writes = self.options.server.dry_run.writes();
+        let hooks = hooks.iter().filter(|hook| writes || !results.sent.contains_key(**hook));
+        let found =
+            find_unhealthy_hook(self.client, self.state, self.placed, self.options, hooks.copied()).await?;
+        Ok(found.map(|hook| {
+            let why = format!(
+                "not applied, because the hook {}, which runs before it, did not succeed: {}",
+                hook.object, hook.why
+            );
+            let result = match hook.state {
+                Some(state) => SendResult::Unfinished { why: hook.why, state },
+                None => SendResult::Failed(hook.why),
+            };
+            results.set_result(hook.object, result);
+            why
         }))
+    }
+
+    /// Why a hook could not be applied, or was not.
+    fn find_obstruction<'f>(&'f self, hook: &ObjectRef, results: &'f SendResults) -> Option<&'f str> {
+        if let Some(sent) = results.sent.get(hook) {
+            return sent.find_failure();
+        }
+        let at = self.decisions.binary_search_by(|decision| decision.action.object.cmp(hook)).ok()?;
+        let action = &self.decisions.get(at)?.action;
+        // An object that is not adopted, but is as rendered, is the hook.
+        let is_same = action.action == ActionKind::Conflict && action.diffs.is_empty();
+        let is_left = action.outcome == ActionOutcome::NotTried && !is_same;
+        is_left.then(|| action.reason.as_deref().unwrap_or_default())
+    }
+
+    /// Marks what a dry run would not send, because a hook that runs before it has failed or cannot be applied. Returns the
+    /// requests that remain.
+    async fn hold_back_in_dry_run(
+        &self,
+        applies: Phased,
+        results: &mut SendResults,
+    ) -> Result<Phased, Error> {
+        for (phase, hooks) in group_early_hooks(self.desired, self.placed) {
+            let Some(why) = self.hold_back_after(&hooks, results).await? else { continue };
+            let (held, rest): (Phased, Phased) = applies.into_iter().partition(|(later, _)| *later > phase);
+            for (_, requests) in held {
+                results.set_result(requests.object, SendResult::NotSent(why.clone()));
+            }
+            return Ok(rest);
+        }
+        Ok(applies)
+    }
+
+    /// Notes what would not be applied, because of a hook, without sending anything.
+    pub(super) async fn predict_held_back(&self, results: &mut SendResults) -> Result<(), Error> {
+        let mut all = SendResults::from_decisions(self.decisions);
+        let (applies, _) = self.separate_requests(&mut all);
+        self.hold_back_in_dry_run(applies, &mut all).await?;
+        all.sent.retain(|_, sent| *sent != SendResult::Open);
+        *results = all;
+        Ok(())
     }
 
     /// The requests that apply, and those that delete.
@@ -161,6 +223,7 @@ impl ApplyExecution<'_> {
         counter: &mut ProgressCounter<'_>,
     ) -> Result<(), Error> {
         let first = find_blocking(self.state, &self.desired.cluster, self.decisions);
+        let applied = self.hold_back_in_dry_run(applied, results).await?;
         let mut all = Vec::new();
         for (_, requests) in applied.into_iter().chain(deleted) {
             let blocked = first.iter().find(|(_, waiting)| ***waiting == requests.object);

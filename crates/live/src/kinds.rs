@@ -71,12 +71,12 @@ impl ClusterKinds {
         self.known_kinds().filter(|known| known.served).map(|known| &known.kind)
     }
 
-    fn insert(&mut self, kind: ResourceKind, served: bool) {
+    pub(super) fn insert(&mut self, kind: ResourceKind, served: bool) {
         let kinds = self.known.entry(kind.api_version()).or_default();
         kinds.insert(kind.kind.clone(), KnownKind { kind, served });
     }
 
-    fn has_kind(&self, group: &str, kind: &str) -> bool {
+    pub(super) fn has_kind(&self, group: &str, kind: &str) -> bool {
         self.known_kinds().any(|known| (known.kind.group.as_str(), known.kind.kind.as_str()) == (group, kind))
     }
 }

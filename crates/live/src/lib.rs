@@ -45,6 +45,7 @@ mod items;
 mod kinds;
 mod kubeconfig;
 mod lists;
+mod member_search;
 mod object_requests;
 mod options;
 mod order;
@@ -72,7 +73,7 @@ pub use counts::{AnswerCounts, AnswersByCode, ServerRole};
 pub use desired_state::DesiredState;
 pub use early_reads::{EarlyReads, read_early};
 pub use error::Error;
-pub use health::{ClusterHealth, read_health};
+pub use health::{ClusterHealth, find_members, read_health};
 pub use hub::HubAccess;
 pub use kinds::ClusterKinds;
 pub use kubeconfig::Kubeconfig;
@@ -233,6 +234,7 @@ async fn reconcile_cluster(
         outcome.read = true;
         outcome.notes = parent::check_ownership(&state, options)?;
         let apply_sets = outcome.notes.len();
+        outcome.notes.extend(state.lost_records.iter().cloned());
         outcome.notes.extend(plan_config_maps::warn_if_unused(client, &state, options).await?);
         let mut decided = context.decide_before_dry_run(
             cluster,
@@ -267,8 +269,7 @@ async fn reconcile_cluster(
         }
         outcome.orphans = orphans.map(|objects| Orphans { objects, apply_sets });
         outcome.error = stopped;
-        let sends = options.server.dry_run.reaches_servers() && !context.only_reports();
-        if outcome.error.is_some() || !sends {
+        if outcome.error.is_some() || context.only_reports() {
             return Ok(());
         }
         let run = ApplyExecution {
@@ -280,10 +281,18 @@ async fn reconcile_cluster(
             options,
             accepted: &accepted,
         };
+        if !options.server.dry_run.reaches_servers() {
+            run.predict_held_back(results).await?;
+            results.mark_actions(&mut outcome.actions, true, "", "");
+            return Ok(());
+        }
         run.carry_out(results).await?;
         let again = results.any_conflict() && attempt < MAX_ATTEMPTS;
         let conflicted = format!("gave up after {attempt} conflicts: another client keeps modifying it");
         results.mark_actions(&mut outcome.actions, !options.server.dry_run.writes(), &conflicted, "");
+        let unreported = results.find_unreported(&outcome.actions);
+        outcome.error =
+            unreported.map(|(object, why)| format!("the hook {object} holds back what follows it: {why}"));
         if !again {
             record_event(client, options, results, &outcome.actions).await;
             if let Some(timeout) = options.server.wait.filter(|_| options.server.dry_run.writes()) {

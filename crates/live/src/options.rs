@@ -59,7 +59,7 @@ pub struct ServerOptions<'s> {
     pub fence: Option<Fence>,
     /// What was begun to be read before it was known what is desired.
     pub early: Option<&'s EarlyReads>,
-    /// What is known to be in the `ApplySet`, besides what its parent says.
+    /// What is known to be in the `ApplySet`, besides what its parent says. It counts where the `ApplySet` ends, or has no parent.
     pub contents: Option<&'s ApplySetContents>,
     /// Receives the progress of each cluster.
     pub progress: &'s dyn ProgressReporter,

@@ -119,6 +119,7 @@ impl<'p> ApplySetParent<'p> {
         if let (true, Some(parent)) = (state.partial || !state.unreadable.is_empty(), &state.parent) {
             members = members.merged_with(&ApplySetContents::from_parent(parent));
         }
+        members.group_kinds.extend(state.unlisted_kinds.iter().cloned());
         // Without the label it is not the parent of an ApplySet.
         let parent = state.parent.as_ref().filter(|parent| apply_set.is_parent(parent));
         let there = parent.map(ParentRecord::from_parent);

@@ -15,10 +15,28 @@ pub(super) enum SendResult {
     Done,
     /// The API server refused it.
     Failed(String),
+    /// The API server accepted it, or it was there, but it has not ended in time, and it may.
+    Unfinished {
+        /// Why that is a failure.
+        why: String,
+        /// How it is.
+        state: String,
+    },
     /// It was not sent, and why.
     NotSent(String),
     /// Another client changed the object after it was decided about.
     Conflicted,
+}
+
+impl SendResult {
+    /// Why the object could not be changed, or was not; `None` where it was, or may still be.
+    pub(super) fn find_failure(&self) -> Option<&str> {
+        match self {
+            Self::Open | Self::Done => None,
+            Self::Failed(why) | Self::NotSent(why) | Self::Unfinished { why, .. } => Some(why),
+            Self::Conflicted => Some("another client keeps modifying it"),
+        }
+    }
 }
 
 /// The results by object.
@@ -44,14 +62,19 @@ impl SendResults {
 
     /// The objects that could not be changed, or were not, because others could not.
     pub(super) fn undone_objects(&self) -> impl Iterator<Item = &ObjectRef> {
-        let undone = self.sent.iter().filter(|(_, sent)| {
-            matches!(sent, SendResult::Failed(_) | SendResult::NotSent(_) | SendResult::Conflicted)
-        });
-        undone.map(|(object, _)| object)
+        self.sent.iter().filter(|(_, sent)| sent.find_failure().is_some()).map(|(object, _)| object)
     }
 
     pub(super) fn is_clean(&self) -> bool {
         self.undone_objects().next().is_none()
+    }
+
+    /// An object that failed and that no action is about, with the reason: a hook that has not drifted.
+    pub(super) fn find_unreported(&self, actions: &[Action]) -> Option<(&ObjectRef, &str)> {
+        let mut failed = self.sent.iter().filter_map(|(object, sent)| Some((object, sent.find_failure()?)));
+        let first = failed.next()?;
+        let reported: BTreeSet<&ObjectRef> = actions.iter().map(|action| &action.object).collect();
+        std::iter::once(first).chain(failed).find(|(object, _)| !reported.contains(object))
     }
 
     pub(super) fn set_result(&mut self, object: ObjectRef, sent: SendResult) {
@@ -80,7 +103,9 @@ impl SendResults {
             let (outcome, why) = match self.sent.get(&action.object) {
                 Some(SendResult::Done) if tried_only => continue,
                 Some(SendResult::Done) => (ActionOutcome::Done, None),
-                Some(SendResult::Failed(why)) => (ActionOutcome::Failed, Some(why.as_str())),
+                Some(SendResult::Failed(why) | SendResult::Unfinished { why, .. }) => {
+                    (ActionOutcome::Failed, Some(why.as_str()))
+                }
                 Some(SendResult::Conflicted) => (ActionOutcome::Failed, Some(conflicted)),
                 Some(SendResult::NotSent(why)) => (ActionOutcome::NotTried, Some(why.as_str())),
                 Some(SendResult::Open) => (ActionOutcome::NotTried, Some(ended)),
@@ -88,6 +113,9 @@ impl SendResults {
                 None => (ActionOutcome::Done, None),
             };
             action.outcome = outcome;
+            if let Some(SendResult::Unfinished { state, .. }) = self.sent.get(&action.object) {
+                action.unhealthy = Some(state.clone());
+            }
             match outcome {
                 ActionOutcome::Failed => action.error = why.map(str::to_owned),
                 ActionOutcome::NotTried => action.reason = why.map(str::to_owned),

@@ -29,6 +29,8 @@ pub(super) struct ListedMetadata<'t> {
     name: Cow<'t, str>,
     #[serde(borrow)]
     namespace: Cow<'t, str>,
+    #[serde(borrow)]
+    uid: Cow<'t, str>,
     pub(super) deletion_timestamp: Option<IgnoredAny>,
     #[serde(borrow)]
     labels: Option<&'t RawValue>,
@@ -95,6 +97,11 @@ impl<'t> ListedObject<'t> {
         self.fields.iter().find(|(name, _)| name.0 == key).map(|(_, text)| *text)
     }
 
+    /// Its uid.
+    pub fn uid(&self) -> &str {
+        &self.metadata.uid
+    }
+
     /// Its identity. Lists leave the type out.
     pub fn object_ref(&self, api_version: String, kind: String) -> ObjectRef {
         let namespace = Some(self.metadata.namespace.clone().into_owned()).filter(|name| !name.is_empty());
@@ -145,7 +152,7 @@ mod tests {
             "spec": { "n": [1, 2] }, "kind": "ConfigMap", "st\u0061tus": {}}"#;
         let object = ListedObject::from_json(text.as_bytes()).unwrap();
         let id = object.object_ref("v1".to_owned(), "ConfigMap".to_owned());
-        assert_eq!((id.namespace.as_deref(), id.name.as_str()), (Some("shop"), "ab"));
+        assert_eq!((id.namespace.as_deref(), id.name.as_str(), object.uid()), (Some("shop"), "ab", "u"));
         assert_eq!(object.field_text("spec"), Some(r#"{ "n": [1, 2] }"#));
         assert_eq!(object.field_text("status"), Some("{}"));
         assert_eq!(

@@ -160,18 +160,16 @@ pub fn format_summary(actions: &Actions) -> String {
     let counts: Vec<String> =
         counts.iter().map(|(kind, outcomes)| format_action_count(*kind, outcomes)).collect();
     let failed = failed_clusters(actions).count();
-    let mut text = match counts.as_slice() {
-        [] if failed > 0 => String::new(),
-        [] => return "nothing to do".to_owned(),
-        counts => {
-            let clusters = format_count(clusters.len(), "cluster");
-            format!("{} in {clusters}, {restarts} with restarts of pods", counts.join(", "))
-        }
+    let failures = format!("{} failed", format_count(failed, "cluster"));
+    let done = format!("{} in {}", counts.join(", "), format_count(clusters.len(), "cluster"));
+    // What restarts in a cluster that failed is not known.
+    let mut text = match (counts.as_slice(), failed, restarts) {
+        ([], 0, _) => return "nothing to do".to_owned(),
+        ([], ..) => failures,
+        (_, 0, _) => format!("{done}, {restarts} with restarts of pods"),
+        (_, _, 0) => format!("{done}; {failures}, so that restarts of pods are not known"),
+        _ => format!("{done}, at least {restarts} with restarts of pods; {failures}"),
     };
-    if failed > 0 {
-        let separator = if text.is_empty() { "" } else { "; " };
-        let _ = write!(text, "{separator}{} failed", format_count(failed, "cluster"));
-    }
     if actions.clusters.iter().any(|cluster| cluster.predicted) {
         text.push_str(PREDICTED_NOTE);
     }

@@ -17,7 +17,7 @@ use crate::rollout::{RolloutSpec, RolloutStage, StageTask, StageTaskType};
 pub struct RolloutState {
     /// The revision that is rolled out: a commit, or a tag object.
     pub target: String,
-    /// The revision whose rollout or reconciliation ended before.
+    /// The revision from whose plan the next one continues if this rollout is aborted: the last one that succeeded somewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub former: Option<String>,
     /// Whether it was aborted, and clusters return to their former revisions.
@@ -55,7 +55,8 @@ pub struct ClusterRevision {
     /// The revision that it has; none before the first one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
-    /// The revision that it had before the rollout that is under way.
+    /// The revision to which it returns if the rollout that is under way is aborted: the last one that it had whose rollout
+    /// was neither halted nor aborted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub former: Option<String>,
     /// Since when it is being updated.
@@ -130,18 +131,38 @@ pub fn short_revision(revision: &str) -> &str {
 }
 
 impl RolloutState {
-    /// The start of a rollout. Clusters that another rollout was updating keep what it has applied.
-    pub fn start(target: &str, former: Option<&str>, clusters: &mut ClusterRevisions) -> Self {
+    /// The start of a rollout, after the revision `before` and in place of the rollout that is `running`, if one is. Clusters
+    /// that it was updating keep what it has applied.
+    pub fn start(
+        target: &str,
+        before: Option<&str>,
+        running: Option<&Self>,
+        clusters: &mut ClusterRevisions,
+    ) -> Self {
+        // A revision whose rollout was halted or aborted is not one to return to.
+        let halted = clusters.values().any(|cluster| cluster.failed.is_some());
+        let is_good = running.is_none_or(|running| !halted && !running.aborted && running.target != target);
+        let sent = match running {
+            Some(running) if running.target != target => Some(running.target.as_str()),
+            Some(running) => running.former.as_deref(),
+            None => before,
+        };
+        let mut has_succeeded = running.is_none();
         for cluster in clusters.values_mut() {
-            if cluster.updating.take().is_some() {
-                cluster.revision = former.map(str::to_owned);
+            let is_interrupted = cluster.updating.take().is_some();
+            if is_interrupted {
+                cluster.revision = sent.map(str::to_owned);
             }
             (cluster.failed, cluster.unhealthy) = (None, None);
-            if cluster.revision.as_deref() != Some(target) {
+            let has_it = !is_interrupted && cluster.revision.as_deref() == sent;
+            has_succeeded |= is_good && has_it;
+            let is_former = running.is_none() || is_good && has_it;
+            if is_former && cluster.revision.as_deref() != Some(target) {
                 cluster.former.clone_from(&cluster.revision);
             }
         }
-        let former = former.filter(|former| *former != target).map(str::to_owned);
+        let kept = running.and_then(|running| running.former.as_deref()).filter(|_| !has_succeeded);
+        let former = kept.or(before).filter(|former| *former != target).map(str::to_owned);
         Self { target: target.to_owned(), former, ..Self::default() }
     }
 
@@ -284,7 +305,7 @@ mod tests {
     impl Run {
         fn new() -> Self {
             let mut clusters = ClusterRevisions::new();
-            let progress = RolloutState::start("0123456789", None, &mut clusters);
+            let progress = RolloutState::start("0123456789", None, None, &mut clusters);
             Self { progress, clusters, approvals: BTreeSet::new(), now: Timestamp::UNIX_EPOCH }
         }
 
@@ -366,10 +387,47 @@ mod tests {
         run.healthy("c1");
         assert_eq!(run.updates(), ["c2"]);
         let former = run.progress.target.clone();
-        run.progress = RolloutState::start("fedcba9876", Some(&former), &mut run.clusters);
+        run.progress =
+            RolloutState::start("fedcba9876", Some(&former), Some(&run.progress), &mut run.clusters);
         assert_eq!(run.clusters["c2"].revision.as_ref(), Some(&former));
         assert_eq!(run.updates(), ["c1"]);
         assert_eq!(run.clusters["c1"].former.as_ref(), Some(&former));
         assert!(!run.clusters.contains_key("r1"), "it is not its turn");
+    }
+
+    #[test]
+    fn clusters_return_to_the_last_revision_that_succeeded_and_not_to_one_that_was_halted() {
+        let mut run = Run::new();
+        let good = run.progress.target.clone();
+        for name in ["c1", "c2", "r1"] {
+            run.clusters.entry(name.to_owned()).or_default().revision = Some(good.clone());
+        }
+        let start = |run: &mut Run, target: &str, running: Option<&RolloutState>, before: &str| {
+            run.progress = RolloutState::start(target, Some(before), running, &mut run.clusters);
+        };
+        let formers = |run: &Run| {
+            let formers = ["c1", "c2", "r1"].map(|name| run.clusters[name].former.clone().unwrap());
+            (formers, run.progress.former.clone().unwrap())
+        };
+        start(&mut run, "broken", None, &good);
+        run.updates();
+        run.healthy("c1");
+        run.updates();
+        run.clusters.get_mut("c2").unwrap().failed = Some("no".to_owned());
+        let halted = run.progress.clone();
+        start(&mut run, "fix", Some(&halted), "broken");
+        let all_good = [good.clone(), good.clone(), good.clone()];
+        assert_eq!(formers(&run), (all_good.clone(), good.clone()));
+        assert_eq!(run.clusters["c2"].revision.as_deref(), Some("broken"), "it has a part of it");
+        // Another revision before the first cluster has the fix.
+        let waiting = run.progress.clone();
+        start(&mut run, "fix-2", Some(&waiting), "fix");
+        assert_eq!(formers(&run).0, all_good);
+        // A revision that was merely replaced is one to return to, where it has arrived.
+        run.updates();
+        run.healthy("c1");
+        let replaced = run.progress.clone();
+        start(&mut run, "next", Some(&replaced), "fix-2");
+        assert_eq!(formers(&run), (["fix-2".to_owned(), good.clone(), good], "fix-2".to_owned()));
     }
 }

@@ -142,7 +142,7 @@ pub fn diff_sync(
         (session, repo, format!("sha1:{commit}"))
     };
     let kept = state.read_plan()?;
-    let refused = Reconciliation::find_refusal(
+    let refused = reconciliation.find_refusal(
         &session,
         kept.as_ref(),
         reconciliation.apply_limit(),

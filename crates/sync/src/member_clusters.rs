@@ -29,6 +29,7 @@ use federate_reconcile::{
     Action, ActionKind, ActionOutcome, Actions, AdoptionMode, ApplySet, DryRunStrategy, RepoRef,
 };
 use federate_session::{AwaitingObjects, Purpose, ReconcileOptions, Reconciler, ServerOptions, Session};
+use federate_sync_api::managed_scope::ManagedScope;
 use federate_sync_api::status::{ClusterCounts, FailingCluster, MAX_FAILING_CLUSTERS, SyncStatus};
 use federate_sync_api::{AdoptionRule, ApplySpec, DriftMode};
 
@@ -65,6 +66,8 @@ pub(crate) struct MemberClusters<'m> {
     pub(crate) cluster_count: usize,
     /// Whether the Sync applied another repository before, whose `ApplySet` it keeps.
     pub(crate) moved: bool,
+    /// What the Sync has sent, for clusters in which the parent of its `ApplySet` is gone.
+    pub(crate) contents: Option<ApplySetContents>,
     /// The objects that may differ; `None` for all.
     pub(crate) only_objects: Option<&'m BTreeSet<ObjectRef>>,
     /// The objects that are left as they are, because it is not their turn.
@@ -140,6 +143,7 @@ impl Reconciliation<'_> {
             repo,
             cluster_count,
             moved,
+            contents: state.record.status.managed_scope.as_ref().map(read_contents),
             only_objects: None,
             awaiting: accepted
                 .map(|accepted| awaiting_objects(session, &state.record.policies, &accepted.tip)),
@@ -398,7 +402,7 @@ impl MemberClusters<'_> {
             })
             .with_interrupt(self.interrupt.clone())
             .with_fence(self.env.services.write_fence())
-            .with_contents(what.contents);
+            .with_contents(what.contents.or(self.contents.as_ref()));
         let apply_set = what.set.clone();
         let apply = self.valid_sync.object.spec.apply.as_ref();
         let limit =
@@ -461,6 +465,14 @@ impl MemberClusters<'_> {
                 *kind = FailureKind::Failed;
             }
         }
+        let held = actions.actions.iter().filter(|action| {
+            action.outcome == ActionOutcome::NotTried && action.action != ActionKind::Conflict
+        });
+        for action in held {
+            if let Some(kind @ FailureKind::Unhealthy) = failed.get_mut(&action.cluster) {
+                *kind = FailureKind::AwaitingHook;
+            }
+        }
         let spec = &self.valid_sync.object.spec;
         for cluster in &actions.clusters {
             let message = messages.remove(&cluster.name);
@@ -516,6 +528,11 @@ impl MemberClusters<'_> {
         status.failing = shown.collect();
         tracker.check_failures()
     }
+}
+
+/// The kinds and namespaces of what a Sync has sent.
+pub(crate) fn read_contents(scope: &ManagedScope) -> ApplySetContents {
+    ApplySetContents { group_kinds: scope.group_kinds.clone(), namespaces: scope.namespaces.clone() }
 }
 
 /// Whether a cluster was read, so that the actions in it are all that there are.
@@ -578,6 +595,9 @@ impl ProgressReporter for MemberProgress<'_> {
             .for_each(|action| self.log_action(action));
         if let Some(error) = &outcome.error {
             tracing::error!(sync = self.sync, cluster = %outcome.cluster, "{error}");
+        }
+        for note in &outcome.notes {
+            tracing::warn!(sync = self.sync, cluster = %outcome.cluster, "{note}");
         }
     }
 }

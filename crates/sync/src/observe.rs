@@ -87,7 +87,7 @@ impl Reconciliation<'_> {
             return Ok(false);
         }
         let session =
-            Self::render_session(runtime, checkout, kept.as_ref(), self.apply_limit(), self.destination())?;
+            self.render_session(runtime, checkout, kept.as_ref(), self.apply_limit(), self.destination())?;
         let stays = kept
             .is_some_and(|kept| previous::serialize_plan(&kept) == previous::serialize_plan(session.plan()));
         if !stays {

@@ -78,7 +78,7 @@ impl Reconciliation<'_> {
             session
         } else {
             let (limit, destination) = (self.apply_limit(), self.destination());
-            Self::render_session(runtime, checkout, previous.as_ref(), limit, destination)?
+            self.render_session(runtime, checkout, previous.as_ref(), limit, destination)?
         };
         if self.spec.clusters.is_some() && selected_names(self.spec, &session).next().is_none() {
             runtime.put_session(checkout, session);
@@ -103,7 +103,7 @@ impl Reconciliation<'_> {
         Self::note_waiting(state, name);
         let accepted = state.read_plan()?;
         let (limit, destination) = (self.apply_limit(), self.destination());
-        let session = Self::render_session(runtime, checkout, accepted.as_ref(), limit, destination)?;
+        let session = self.render_session(runtime, checkout, accepted.as_ref(), limit, destination)?;
         runtime.put_session(checkout, session);
         Ok(SyncOutcome::for_progress(format!("{name} {}", self.describe_wait())))
     }
@@ -119,7 +119,7 @@ impl Reconciliation<'_> {
             session
         } else {
             let (limit, destination) = (self.apply_limit(), self.destination());
-            Self::render_session(runtime, checkout, state.read_plan()?.as_ref(), limit, destination)?
+            self.render_session(runtime, checkout, state.read_plan()?.as_ref(), limit, destination)?
         };
         runtime.tracker.retain_clusters(&selected_names(self.spec, &session).collect());
         Ok(session)
@@ -127,6 +127,7 @@ impl Reconciliation<'_> {
 
     /// Renders. Returns an error if the repo has errors, or if too much would go.
     pub(crate) fn render_session(
+        &self,
         runtime: &mut SyncRuntime,
         checkout: &Checkout,
         accepted: Option<&Plan>,
@@ -135,7 +136,7 @@ impl Reconciliation<'_> {
     ) -> Result<Session, ReconcileError> {
         let session = runtime.take_session(checkout, accepted);
         session.render();
-        match Self::find_refusal(&session, accepted, limit, destination) {
+        match self.find_refusal(&session, accepted, limit, destination) {
             None => Ok(session),
             Some(stop) => {
                 // The next revision may differ only a little from this one.
@@ -181,7 +182,8 @@ impl Reconciliation<'_> {
         let committed = run.commit_rendering(
             |on_branch: Option<&Plan>| {
                 let plan = on_branch.or(accepted);
-                let session = Self::render_session(runtime, checkout, plan, Some(limit), self.destination())?;
+                let session =
+                    self.render_session(runtime, checkout, plan, Some(limit), self.destination())?;
                 Ok((session, checkout.read_provenance(location)))
             },
             |error| tracing::info!(sync = self.name(), %error, "committing again"),

@@ -642,8 +642,8 @@ impl Runbook<'_> {
             }
             None => {
                 self.write_line(
-                    "federate, or the GitOps tool that deploys what it renders, takes over what runs. The dry run must end with \
-                     `0 with restarts of pods`.",
+                    "federate, or the GitOps tool that deploys what it renders, takes over what runs. The dry run must succeed \
+                     (exit code 0), list no `conflict`, and end with `0 with restarts of pods`.",
                 );
                 lines.push(format!("federate apply {new} --adopt if-no-restart --dry-run=server"));
                 lines.push(format!("federate apply {new} --adopt if-no-restart"));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use federate_reconcile::apply_set::{ApplySetContents, group_kind};
+use federate_reconcile::apply_set::group_kind;
 use federate_reconcile::{ApplySet, RepoRef};
 use federate_repo::file_tree::{EntryKind, TreeEntry, TreeError};
 use federate_repo::{FileTree, ReadOptions, normalize_path};
@@ -12,9 +12,9 @@ use federate_sync_api::status::{FailingCluster, MAX_FAILING_CLUSTERS, SyncReason
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::member_clusters::DeletionResult;
 use crate::member_clusters::selection::selected_clusters;
 use crate::member_clusters::tracker::format_count;
+use crate::member_clusters::{DeletionResult, read_contents};
 use crate::outcome::{ReconcileError, SyncOutcome};
 use crate::plan::sessions::SyncRuntime;
 use crate::reconciliation::Reconciliation;
@@ -137,7 +137,7 @@ impl Reconciliation<'_> {
             return None;
         }
         let limit = self.apply_limit().unwrap_or_default();
-        if limit.is_exceeded(left.len(), scope.clusters.len()) {
+        if limit.is_share_exceeded(left.len(), scope.clusters.len()) {
             let have = if left.len() == 1 { "has" } else { "have" };
             return Some(format!(
                 "{} of {} {have} left the inventory, more than `apply.pruneLimit` allows, and what the Sync has applied \
@@ -239,8 +239,7 @@ impl Reconciliation<'_> {
         state: &SyncState<'_>,
     ) -> DeletionResult {
         let session = self.open_recorded(clusters);
-        let contents =
-            ApplySetContents { group_kinds: scope.group_kinds.clone(), namespaces: scope.namespaces.clone() };
+        let contents = read_contents(scope);
         let path = normalize_folder(&self.spec.source.path);
         let repo = RepoRef::from_url(&self.spec.source.url, &path, None);
         let paths = self.spec.source.paths.iter().filter_map(|path| normalize_path(path).ok());

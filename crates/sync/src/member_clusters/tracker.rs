@@ -136,6 +136,8 @@ pub(crate) enum FailureKind {
     Skipped,
     /// Everything was applied, but something is not healthy yet.
     Unhealthy,
+    /// A hook has not ended yet, and what follows it is not applied before.
+    AwaitingHook,
 }
 
 impl FailureKind {
@@ -145,6 +147,7 @@ impl FailureKind {
             Self::Unreachable | Self::Failed => CountedState::ErrApplied,
             Self::Skipped => CountedState::OutOfSync,
             Self::Unhealthy => CountedState::NotReady,
+            Self::AwaitingHook => CountedState::WaitApplied,
         }
     }
 }

@@ -90,7 +90,7 @@ impl Reconciliation<'_> {
                 if attempts > 1 && self.interrupt.is_some_and(|is_interrupted| is_interrupted()) {
                     return Err(ReconcileError::new(SyncReason::Progressing, "the push starts again later"));
                 }
-                Self::render_session(runtime, checkout, plan, Some(limit), self.destination())
+                self.render_session(runtime, checkout, plan, Some(limit), self.destination())
             },
             |error| tracing::info!(sync = self.name(), %error, "pushing again"),
         );
@@ -105,7 +105,7 @@ impl Reconciliation<'_> {
         let artifacts = match outcome {
             PushOutcome::Done(artifacts) => artifacts,
             PushOutcome::Errors => {
-                let refusal = Self::find_refusal(&session, None, None, Destination::Files);
+                let refusal = self.find_refusal(&session, None, None, Destination::Files);
                 runtime.put_session(checkout, session);
                 let unknown = || ReconcileError::new(SyncReason::BuildFailed, "the repo has errors");
                 return Err(add_rest(refusal.unwrap_or_else(unknown), &moved));

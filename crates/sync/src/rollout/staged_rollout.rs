@@ -210,8 +210,10 @@ impl Reconciliation<'_> {
                 }
                 Some(cause) => {
                     let message = messages.remove(&ClusterName::from(&**name)).unwrap_or(cause.message);
-                    if cause.kind == FailureKind::Unhealthy && cluster.time_updating(now) < timeout {
-                        (cluster.applied, cluster.failed) = (true, None);
+                    let may_become_healthy =
+                        matches!(cause.kind, FailureKind::Unhealthy | FailureKind::AwaitingHook);
+                    if may_become_healthy && cluster.time_updating(now) < timeout {
+                        (cluster.applied, cluster.failed) = (cause.kind == FailureKind::Unhealthy, None);
                         cluster.unhealthy = Some(message);
                         tracker.clear_failure(name);
                     } else {
@@ -254,7 +256,8 @@ impl Reconciliation<'_> {
         SyncOutcome { reason: SyncReason::Progressing, message, drift }
     }
 
-    /// Returns the clusters that have the revision to their former ones. The revision is not tried again.
+    /// Returns the clusters that have the revision, or one whose rollout was halted before, to the last one that succeeded
+    /// there. The revision is not tried again.
     pub(crate) fn return_clusters(
         &self,
         state: &mut SyncState<'_>,
@@ -296,9 +299,10 @@ impl Reconciliation<'_> {
         }
         let mut returning: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for (name, cluster) in &state.record.clusters {
-            let has_it = cluster.revision.as_ref() == Some(&progress.target) || cluster.updating.is_some();
+            // It may also have a revision that was halted before.
+            let has_other = cluster.revision != cluster.former || cluster.updating.is_some();
             if let Some(former) =
-                cluster.former.as_ref().filter(|former| has_it && **former != progress.target)
+                cluster.former.as_ref().filter(|former| has_other && **former != progress.target)
             {
                 returning.entry(former.clone()).or_default().insert(name.clone());
             }

@@ -55,12 +55,8 @@ impl Reconciliation<'_> {
                 state.record.clusters.insert(cluster.name.to_string(), cluster_revision);
             }
         }
-        let former = match (&running, before) {
-            (Some(running), _) if running.target == tip => running.former.clone(),
-            (Some(running), _) if running.aborted => running.former.clone(),
-            (_, before) => before.map(|before| before.tip.clone()).filter(|former| former != tip),
-        };
-        let progress = RolloutState::start(tip, former.as_deref(), &mut state.record.clusters);
+        let before = before.map(|before| before.tip.as_str());
+        let progress = RolloutState::start(tip, before, running.as_ref(), &mut state.record.clusters);
         let clusters = state.record.clusters.values();
         let revisions = clusters.flat_map(|cluster| [cluster.revision.clone(), cluster.former.clone()]);
         let used = revisions.chain([progress.former.clone()]).flatten().collect();

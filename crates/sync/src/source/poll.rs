@@ -226,7 +226,7 @@ impl Reconciliation<'_> {
         let mut runtime = SyncRuntime::new(self.env);
         runtime.select_paths(&self.spec.source.paths);
         let session = Session::open(checkout.as_source(), runtime.session_options().with_previous(previous));
-        match Self::find_refusal(&session, None, None, self.destination()) {
+        match self.find_refusal(&session, None, None, self.destination()) {
             Some(error) => Err(error),
             None => Ok((session, repo)),
         }
