@@ -19,7 +19,7 @@ This release has no binary for these platforms, because it could not be built:
 $missing
 
 There, \`cargo install --locked --git https://github.com/federate-dev/federate --tag v$version federate\` builds it. The action and
-\`cargo binstall federate\` build it by themselves.
+\`cargo binstall federate\` build it by themselves. The image has no architecture of Linux that is missing here.
 
 END
 fi

@@ -84,7 +84,12 @@ impl CheckCommand {
         }
         let session = self.args.open_leaked_session()?;
         self.args.say_cluster_notices(&session)?;
-        let mut found = session.check_for(self.kube_version);
+        if let Some(newer) = self.kube_version.filter(|release| *release > NEWEST && !self.args.quiet) {
+            print_notice(&format!(
+                "Kubernetes 1.{newer} is newer than this version of federate: checked as 1.{NEWEST}, the newest that federate knows\n"
+            ));
+        }
+        let mut found = session.check_for(self.kube_version.map(|release| release.min(NEWEST)));
         if self.filter.is_given() {
             let filter = self.filter.build_filter(&[&session]);
             let all = found.len();
@@ -146,9 +151,9 @@ impl CheckCommand {
     }
 }
 
-/// Parses a version of Kubernetes.
+/// Parses a version of Kubernetes, which may be newer than those that are known.
 fn parse_kubernetes_version(text: &str) -> Result<u32, String> {
-    parse_release(text).filter(|release| (OLDEST..=NEWEST).contains(release)).ok_or_else(|| {
+    parse_release(text).filter(|release| *release >= OLDEST).ok_or_else(|| {
         format!("expected a version of Kubernetes from 1.{OLDEST} to 1.{NEWEST}, such as 1.31")
     })
 }

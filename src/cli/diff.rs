@@ -137,6 +137,7 @@ impl DiffCommand {
         let names = self.side_names(&range, base.as_ref());
         self.args.say_cluster_notices(&to)?;
         self.report_errors(&names.0, &from, &to);
+        self.args.report_findings(&to, &self.find_stand_ins());
         let found = to.findings();
         // Warnings that --fail-on makes errors fail the command, but everything can be compared.
         let invalid = found.iter().any(|finding| finding.is_error() && !self.args.fails_on(finding.code));
@@ -244,6 +245,12 @@ impl DiffCommand {
         self.args.report_findings(to, &later);
     }
 
+    /// Warnings about chosen releases. They are not part of the comparison: they belong to one side, or to both.
+    fn find_stand_ins(&self) -> Vec<Finding> {
+        let sides = self.from_version.iter().chain(&self.to_version).map(|one| &one.named);
+        release::find_stand_ins(self.args.karmada_version().into_iter().chain(sides))
+    }
+
     /// The names of the two sides.
     fn side_names(&self, range: &RevisionRange, base: Option<&EarlierSide>) -> (String, String) {
         let later = self.to_name.as_deref().unwrap_or(range.later_name());
@@ -265,7 +272,7 @@ impl DiffCommand {
             command.extend(value.iter().map(|value| format!(" {name} {value}")));
         }
         for (name, releases) in [("--from-version", &self.from_version), ("--to-version", &self.to_version)] {
-            command.extend(releases.iter().map(|one| format!(" {name} {}={}", one.dialect, one.version)));
+            command.extend(releases.iter().map(|one| format!(" {name} {}={}", one.dialect, one.named.name)));
         }
         command
     }

@@ -3,15 +3,15 @@
 use std::str::FromStr;
 
 use federate_dialect::Dialect;
-use federate_dialect::release::UnknownRelease;
+use federate_dialect::release::{NamedRelease, UnknownRelease, stand_in_finding};
 use federate_dialects::DIALECTS;
+use federate_kubernetes::Finding;
 
 /// A control plane release, such as `karmada=1.16`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DialectRelease {
     pub(super) dialect: &'static str,
-    /// The full version.
-    pub(super) version: String,
+    pub(super) named: NamedRelease,
 }
 
 impl FromStr for DialectRelease {
@@ -31,20 +31,24 @@ impl FromStr for DialectRelease {
             .get(name)
             .and_then(|dialect| Some((dialect.name(), dialect.kinds().releases()?)))
             .ok_or_else(|| format!("unknown control plane `{name}`; releases can be chosen for {known}"))?;
-        Ok(Self {
-            dialect,
-            version: releases.parse_release(version).map_err(|error| error.to_string())?.to_string(),
-        })
+        Ok(Self { dialect, named: releases.parse_named(version).map_err(|error| error.to_string())? })
     }
 }
 
-/// Parses a known release of Karmada, and returns its full version.
-pub(super) fn parse_karmada(text: &str) -> Result<String, UnknownRelease> {
-    federate_karmada::RELEASES.parse_release(text).map(|release| release.to_string())
+/// Parses a release of Karmada.
+pub(super) fn parse_karmada(text: &str) -> Result<NamedRelease, UnknownRelease> {
+    federate_karmada::RELEASES.parse_named(text)
+}
+
+/// One warning for each release that was chosen and that another one stands in for.
+pub(super) fn find_stand_ins<'r>(chosen: impl Iterator<Item = &'r NamedRelease>) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = chosen.filter_map(stand_in_finding).collect();
+    findings.dedup();
+    findings
 }
 
 /// The name of one side of a comparison, with the releases chosen for it.
 pub(super) fn side_name(place: &str, releases: &[DialectRelease]) -> String {
-    let releases = releases.iter().map(|one| format!("{} {}", one.dialect, one.version));
+    let releases = releases.iter().map(|one| format!("{} {}", one.dialect, one.named.release));
     std::iter::once(place.to_owned()).chain(releases).collect::<Vec<_>>().join(", ")
 }

@@ -18,6 +18,7 @@ use super::selection::{SelectedTree, SelectionArgs};
 use super::snapshot_args::{SnapshotArgs, path_within};
 use super::{CommandError, Exit, completers, print_notice, progress, servers, use_color};
 use federate_builder::{BuildCache, ProgramBuilder, ProgramPaths};
+use federate_dialect::release::NamedRelease;
 use federate_dialect::{HUB, HostAddresses, Plan};
 use federate_dialects::DIALECTS;
 use federate_engine::snapshot::StoredSnapshot;
@@ -89,11 +90,12 @@ pub(super) struct RepoArgs {
     #[arg(long, hide_short_help = true)]
     strict_inventory: bool,
 
-    /// The Karmada release whose rules apply: 1.16 (newest patch) or 1.16.2
+    /// The Karmada release whose rules apply: 1.16 (newest patch), 1.16.2 or main
     ///
-    /// Overrides `dialects.karmada.version` in federate.yaml. The default is the newest known release.
+    /// Overrides `dialects.karmada.version` in federate.yaml. The default is the newest known state: main. A release that is newer than
+    /// this version of federate is decided by the newest known patch of its minor version, or by main, with a warning.
     #[arg(long, value_name = "VERSION", value_parser = release::parse_karmada)]
-    karmada_version: Option<String>,
+    karmada_version: Option<NamedRelease>,
 
     /// Leave `spec.replicas` out of the manifests of workloads that an autoscaler of the repo scales
     ///
@@ -293,7 +295,8 @@ impl RepoArgs {
         let snapshot = self.read_snapshot()?;
         let (observed, unread) = self.read_observed(snapshot.as_deref())?;
         let found = snapshot.iter().flat_map(|stored| stored.findings.iter().cloned());
-        let findings = found.chain(unread).collect();
+        let stand_ins = release::find_stand_ins(self.karmada_version.iter());
+        let findings = found.chain(unread).chain(stand_ins).collect();
         let options = SessionOptions::new(DIALECTS)
             .with_read(selected.read)
             .with_omit_autoscaled_replicas(self.omit_autoscaled_replicas)
@@ -320,9 +323,14 @@ impl RepoArgs {
     }
 
     fn chosen_versions(&self, releases: &[DialectRelease]) -> BTreeMap<String, String> {
-        let karmada = self.karmada_version.clone().map(|version| ("karmada".to_owned(), version));
-        let named = releases.iter().map(|one| (one.dialect.to_owned(), one.version.clone()));
-        karmada.into_iter().chain(named).collect()
+        let karmada = self.karmada_version.iter().map(|named| ("karmada".to_owned(), named.release.name()));
+        let named = releases.iter().map(|one| (one.dialect.to_owned(), one.named.release.name()));
+        karmada.chain(named).collect()
+    }
+
+    /// The release given with `--karmada-version`.
+    pub(super) fn karmada_version(&self) -> Option<&NamedRelease> {
+        self.karmada_version.as_ref()
     }
 
     fn read_plan(&self, path: &Path) -> Result<Plan, CommandError> {

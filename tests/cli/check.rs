@@ -205,7 +205,13 @@ fn fields_are_checked_for_the_release_of_each_cluster() {
         assert!(ran.out.contains(part), "{}", ran.out);
     }
     repo.run("check --kube-version v1.35.2-gke.7").code(0);
-    let refused = repo.run("check --kube-version 1.99").code(2);
+    let newer = repo.run("check --kube-version 1.99").code(0);
+    assert!(
+        newer.err.contains("Kubernetes 1.99 is newer than this version of federate: checked as 1.36"),
+        "{}",
+        newer.err
+    );
+    let refused = repo.run("check --kube-version 1.15").code(2);
     assert!(refused.err.contains("from 1.16 to 1.36"), "{}", refused.err);
     repo.write("federate.yaml", "kubernetesVersion: '1.34'\n");
     assert!(

@@ -13,7 +13,7 @@ fn a_divided_deployment_is_shown_with_its_replicas() {
 OBJECT               POLICY                      REPLICAS  CLUSTERS
 Deployment shop/web  PropagationPolicy shop/web         4  all 2 × 2
 
-1 object, 2 clusters: 1 placed with 4 replicas, 0 unschedulable, 0 unmatched, by the rules of karmada 1.19.0
+1 object, 2 clusters: 1 placed with 4 replicas, 0 unschedulable, 0 unmatched, by the rules of karmada main (2026-08-21, before 1.19)
 "
     );
     assert_eq!(ran.err, "");

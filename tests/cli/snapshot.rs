@@ -100,9 +100,22 @@ fn the_installation_says_which_release_decided() {
     };
     assert!(planned("").contains("warning[other-release]"));
     assert_eq!(planned("--karmada-version 1.15.3"), "");
-    sandbox.write("scheduler.yaml", scheduler("v1.40.0"));
+    sandbox.write("scheduler.yaml", scheduler("latest"));
     let said = sandbox.run(snapshot).code(0).err;
-    assert!(said.contains("karmada: `v1.40.0` is not a known release of Karmada"), "{said}");
+    assert!(said.contains("karmada: `latest` is not a known release of Karmada"), "{said}");
+    // What is written is what runs, also where federate does not know it yet.
+    sandbox.write("scheduler.yaml", scheduler("v1.18.9"));
+    let said = sandbox.run(snapshot).code(0).err;
+    assert!(
+        said.contains("karmada: release 1.18.9 runs; write `dialects: {karmada: {version: \"1.18.9\"}}`"),
+        "{said}"
+    );
+    assert!(
+        said.contains("karmada: Karmada 1.18.9 is newer") && said.contains("the rules of 1.18.2 decide"),
+        "{said}"
+    );
+    assert!(sandbox.read("repo/snapshot.yaml").contains("version: 1.18.9"));
+    assert_eq!(planned("--karmada-version 1.18.2"), "");
 }
 
 #[test]

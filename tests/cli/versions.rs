@@ -67,13 +67,74 @@ fn a_version_that_is_not_known_is_refused_with_those_that_are() {
         "{}",
         ran.err
     );
-    repo.write("federate.yaml", "dialects:\n  karmada:\n    version: \"1.30\"\n");
+    repo.write("federate.yaml", "dialects:\n  karmada:\n    version: \"1.12\"\n");
     let ran = repo.run("plan").code(2);
     assert!(ran.err.contains("federate.yaml:3"), "{}", ran.err);
-    assert!(ran.err.contains("`1.30` is not a known release of Karmada"), "{}", ran.err);
+    assert!(ran.err.contains("`1.12` is not a known release of Karmada"), "{}", ran.err);
     repo.write("federate.yaml", "dialects: {karmada: {version: 1.16}}\n");
     let ran = repo.run("plan").code(2);
     assert!(ran.err.contains("write it in quotes"), "{}", ran.err);
+}
+
+/// What was recorded of Karmada's main branch.
+const MAIN: &str = "main (2026-08-21, before 1.19)";
+
+/// There is one warning about a release that is not known, which names it and the one that decides.
+#[track_caller]
+fn assert_stand_in(err: &str, named: &str, rules: &str) {
+    assert_eq!(err.matches("warning[unknown-release]").count(), 1, "{err}");
+    assert!(err.contains(named) && err.contains(&format!("the rules of {rules} decide")), "{err}");
+}
+
+#[test]
+fn a_release_that_came_out_after_federate_was_an_error() {
+    let repo = repo(4);
+    for (version, rules) in [
+        ("1.18.9", "1.18.2"),
+        ("v1.16.70", "1.16.8"),
+        ("1.19", MAIN),
+        ("1.19.0", MAIN),
+        ("1.20.1-rc.0", MAIN),
+        ("2.0", MAIN),
+    ] {
+        let named = format!("Karmada {} is newer", version.trim_start_matches('v'));
+        repo.write("federate.yaml", format!("dialects:\n  karmada:\n    version: \"{version}\"\n"));
+        let ran = repo.run("plan").code(0);
+        assert_stand_in(&ran.err, &named, rules);
+        assert!(ran.err.contains("federate.yaml:3"), "{}", ran.err);
+        assert!(ran.out.ends_with(&format!(", by the rules of karmada {rules}\n")), "{}", ran.out);
+        for command in ["check", "render --out out", "explain deployment/web -n shop", "whatif --lose m1"] {
+            let ran = repo.run(command);
+            assert_ne!(ran.code, 2, "{}", ran.err);
+        }
+        let checked = repo.run("check").code(1);
+        assert_stand_in(&(checked.out + &checked.err), &named, rules);
+        repo.write("federate.yaml", "");
+        let ran = repo.run(&format!("plan --karmada-version {version}")).code(0);
+        assert_stand_in(&ran.err, &named, rules);
+        assert!(ran.out.ends_with(&format!(", by the rules of karmada {rules}\n")), "{}", ran.out);
+        // A plan of that release is one of the release that stands in.
+        repo.write("old.yaml", ran_plan(&repo).replace(MAIN, &format!("\"{version}\"")));
+        let rules = if rules == MAIN { "main" } else { rules };
+        assert_eq!(repo.run(&format!("plan --previous old.yaml --karmada-version {rules}")).code(0).err, "");
+    }
+    assert_eq!(repo.run("plan --karmada-version main").code(0).err, "");
+    let ran =
+        repo.run("diff --from-version karmada=1.18.9 --to-version karmada=1.19.1 --fresh -o json").code(0);
+    assert_eq!(ran.err.matches("warning[unknown-release]").count(), 2, "{}", ran.err);
+    assert_eq!(ran.json()["from"], "work tree, karmada 1.18.2");
+    assert_eq!(ran.json()["to"], format!("work tree, karmada {MAIN}"));
+    let fleet = Sandbox::new().file("fleet.yaml", FLEET);
+    for (version, rules) in [("0.3.7", "0.3.1"), ("0.4", "main (2026-08-20, after 0.3.1)")] {
+        fleet.write("federate.yaml", format!("dialects: {{kubefleet: {{version: \"{version}\"}}}}\n"));
+        let ran = fleet.run("plan").code(0);
+        assert_stand_in(&ran.err, &format!("KubeFleet {version} is newer"), rules);
+    }
+}
+
+/// The plan as YAML.
+fn ran_plan(repo: &Sandbox) -> String {
+    repo.run("plan -o yaml").code(0).out
 }
 
 #[test]
@@ -135,7 +196,7 @@ fn releases_are_named_by_control_plane() {
     for (named, said) in [
         ("karmada", "expected NAME=VERSION"),
         ("kubefed=1", "unknown control plane `kubefed`; releases can be chosen for karmada and kubefleet"),
-        ("kubefleet=0.9", "`0.9` is not a known release of KubeFleet"),
+        ("kubefleet=0.0", "`0.0` is not a known release of KubeFleet"),
     ] {
         let ran = repo.run(&format!("diff --to-version {named}")).code(2);
         assert!(ran.err.contains(said), "{}", ran.err);
@@ -147,7 +208,7 @@ fn releases_are_named_by_control_plane() {
 #[test]
 fn the_plan_says_which_release_decided_and_is_read_by_another() {
     let repo = three();
-    assert_eq!(repo.run("plan -o json").code(0).json()["versions"], json!({"karmada": "1.19.0"}));
+    assert_eq!(repo.run("plan -o json").code(0).json()["versions"], json!({"karmada": MAIN}));
     let table = repo.run("plan --karmada-version 1.15").code(0).out;
     assert!(table.ends_with(", by the rules of karmada 1.15.9\n"), "{table}");
     let older = repo.run("plan -o yaml --karmada-version 1.15").code(0).out;
@@ -182,7 +243,15 @@ fn an_installation_in_the_repo_names_the_release() {
     repo.write("hub/scheduler.yaml", scheduler("latest"));
     let ran = repo.run("plan -o json -v").code(0);
     assert!(ran.err.contains("warning[unknown-release]") && ran.err.contains("`latest`"), "{}", ran.err);
-    assert_eq!(ran.json()["versions"]["karmada"], "1.19.0");
+    assert_eq!(ran.json()["versions"]["karmada"], MAIN);
+    repo.write("hub/scheduler.yaml", scheduler("v1.18.9"));
+    let ran = repo.run("plan -o json").code(0);
+    assert_stand_in(
+        &ran.err,
+        "the repo contains an installation of karmada: Karmada 1.18.9 is newer",
+        "1.18.2",
+    );
+    assert_eq!(ran.json()["versions"]["karmada"], "1.18.2");
 }
 
 #[test]
@@ -325,7 +394,7 @@ fn older_releases_of_kubefleet_do_not_look_for_the_namespace() {
         let row = rows.into_iter().find(|row| row["object"]["kind"] == "ConfigMap").unwrap();
         (row["clusters"].as_array().map(Vec::len), plan["versions"]["kubefleet"].clone())
     };
-    assert_eq!(clusters(&repo), (Some(0), json!("main")));
+    assert_eq!(clusters(&repo), (Some(0), json!("main (2026-08-20, after 0.3.1)")));
     repo.write("federate.yaml", "dialects: {kubefleet: {version: \"0.2\"}}\n");
     assert_eq!(clusters(&repo), (Some(1), json!("0.2.2")));
     repo.write("federate.yaml", "dialects: {kubefleet: {version: \"0.2\"}}\n");

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use federate_kubernetes::{Capacity, Connection, ConnectionError, Object, ObjectRef};
 
-use crate::release::UnknownRelease;
-use crate::{ClusterObservation, HubKinds, Plan, RecordedKind, Release};
+use crate::release::{NamedRelease, UnknownRelease};
+use crate::{ClusterObservation, HubKinds, Plan, RecordedKind};
 
 /// An object on the control plane's API server that has not the form of its kind.
 #[derive(Debug, thiserror::Error)]
@@ -44,7 +44,7 @@ pub trait HubReader {
 
     /// The release of the control plane that is installed, by the objects of its installation (such as the image
     /// tags of its Deployments), or the name of an unknown release. `None` if the objects do not say.
-    fn detect_release(&self, objects: &[&Object]) -> Option<Result<Release, UnknownRelease>> {
+    fn detect_release(&self, objects: &[&Object]) -> Option<Result<NamedRelease, UnknownRelease>> {
         let _ = objects;
         None
     }

@@ -24,8 +24,8 @@ pub trait PolicyAdvice {
         None
     }
 
-    /// The rules in which another release differs, in words; empty where that is not known.
-    fn rule_differences(&self, other: &str) -> Vec<&'static str> {
+    /// The rules in which another release differs, in words.
+    fn rule_differences(&self, other: Release) -> Vec<&'static str> {
         let _ = other;
         Vec::new()
     }

@@ -9,6 +9,7 @@ use super::misspelt_kinds::DefinedKinds;
 use super::unplaced_templates::PlacementSelectors;
 use super::work_limit::{LimitedResults, TOO_MUCH_WORK, TooMuchWork, decision_cost, map_charged};
 use super::{DecisionCache, Engine, conflict};
+use federate_dialect::release::NamedRelease;
 use federate_dialect::{
     DecisionSubject, DialectDecisions, Explanation, Placement, Plan, PolicyPlanner, TemplateReads,
 };
@@ -137,24 +138,29 @@ impl Engine<'_> {
     /// Warns that the previous plan was made with the rules of another release.
     fn other_release(&self, dialect: &str, planner: &dyn PolicyPlanner) -> Option<Finding> {
         let before = self.previous.version_of(dialect)?;
-        let now =
-            planner.advice().release().map(|release| release.to_string()).filter(|now| now != before)?;
-        let rules = planner.advice().rule_differences(before);
-        let differ = match rules.as_slice() {
-            [] => "no known rule differs between the two releases".to_owned(),
-            rules => format!("rescheduling then follows different rules: {}", rules.join(", ")),
+        let now = planner.advice().release()?;
+        let known = self.dialects.get(dialect)?.kinds().releases()?.parse_named(before).ok();
+        if known.as_ref().is_some_and(|named| named.release == now) {
+            return None;
+        }
+        let rules = known.as_ref().map(|named| planner.advice().rule_differences(named.release));
+        let differ = match rules.as_deref() {
+            None => "which rules differ is not known".to_owned(),
+            Some([]) => "no known rule differs between the two releases".to_owned(),
+            Some(rules) => format!("rescheduling then follows different rules: {}", rules.join(", ")),
         };
         let message = format!(
             "the earlier placements were decided by {dialect} {before}, and this run uses the rules of {now}: \
              placements stay until an object is rescheduled; {differ}"
         );
-        let mut finding = Finding::about_run(Severity::Warning, "other-release", message);
-        finding.help = Some(format!(
+        let finding = Finding::about_run(Severity::Warning, "other-release", message);
+        let Some(NamedRelease { name: before, .. }) = known else { return Some(finding) };
+        let now = now.name();
+        Some(finding.with_help(format!(
             "if the control plane runs {before}, write `dialects: {{{dialect}: {{version: \"{before}\"}}}}` into \
              federate.yaml; if it is upgraded, `federate diff --from-version {dialect}={before} --to-version \
              {dialect}={now}` shows what that moves"
-        ));
-        Some(finding)
+        )))
     }
 
     /// The decisions of one control plane about all its subjects together.

@@ -96,7 +96,7 @@ pub struct ControlPlaneContents {
     /// The release that runs, where the dump says it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// What the dump says of the release, where that is not a release that federate knows.
+    /// What is to be known of the release, where that is not one that federate knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown_version: Option<String>,
 }
@@ -183,9 +183,10 @@ pub fn take_snapshot(
     let all: Vec<&Object> = objects.iter().collect();
     for (dialect, contents) in &mut control_planes {
         match dialects.get(dialect).and_then(|dialect| dialect.hub().detect_release(&all)) {
-            Some(Ok(release)) => {
-                plan.versions.insert((*dialect).to_owned(), release.to_string());
-                contents.version = Some(release.to_string());
+            Some(Ok(named)) => {
+                plan.versions.insert((*dialect).to_owned(), named.name.clone());
+                contents.unknown_version = named.describe_stand_in();
+                contents.version = Some(named.name);
             }
             Some(Err(unknown)) => contents.unknown_version = Some(unknown.to_string()),
             None => {}

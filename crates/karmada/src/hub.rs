@@ -8,8 +8,8 @@
 
 use std::sync::Arc;
 
-use federate_dialect::release::UnknownRelease;
-use federate_dialect::{HubKinds, Placed, Placement, Release, UnreadableObject, Unschedulable, release};
+use federate_dialect::release::{NamedRelease, UnknownRelease};
+use federate_dialect::{HubKinds, Placed, Placement, UnreadableObject, Unschedulable, release};
 use federate_kubernetes::condition::{self, Condition};
 use federate_kubernetes::selector::null_default;
 use federate_kubernetes::{ClusterName, Object, ObjectRef};
@@ -212,7 +212,7 @@ const COMPONENTS: [(&str, &str); 2] =
 
 /// The release that runs, by the image tags of the installation's Deployments or Pods, or by the `Karmada`
 /// object of the operator. A tag that is not a known release is an error.
-pub(crate) fn read_installed_release(objects: &[&Object]) -> Option<Result<Release, UnknownRelease>> {
+pub(crate) fn read_installed_release(objects: &[&Object]) -> Option<Result<NamedRelease, UnknownRelease>> {
     let running = release::image_tags(objects, COMPONENTS.map(|(image, _)| image));
     let tags = COMPONENTS.iter().zip(running).flat_map(|((_, component), running)| {
         let operated =
@@ -221,7 +221,7 @@ pub(crate) fn read_installed_release(objects: &[&Object]) -> Option<Result<Relea
             operated.filter_map(|o| o.value_at(&["spec", "components", component, "imageTag"])?.as_str());
         running.into_iter().chain(operated.map(str::to_owned)).collect::<Vec<_>>()
     });
-    let mut read = tags.map(|tag| RELEASES.parse_release(&tag));
+    let mut read = tags.map(|tag| RELEASES.parse_named(&tag));
     let first = read.next()?;
     // A tag such as `latest` says less than another component's number.
     Some(first.or_else(|unknown| read.find_map(Result::ok).ok_or(unknown)))
@@ -238,8 +238,7 @@ mod tests {
     }
 
     fn release(objects: &[Object]) -> Option<Result<String, UnknownRelease>> {
-        read_installed_release(&objects.iter().collect::<Vec<_>>())
-            .map(|found| found.map(|release| release.to_string()))
+        read_installed_release(&objects.iter().collect::<Vec<_>>()).map(|found| found.map(|named| named.name))
     }
 
     #[test]
@@ -252,6 +251,8 @@ mod tests {
         assert_eq!(release(std::slice::from_ref(&manager)), Some(Ok("1.17.1".to_owned())));
         assert_eq!(release(&[operated]), Some(Ok("1.15.3".to_owned())));
         assert_eq!(release(&[deployment("nginx:1.16.2")]), None);
+        let newer = deployment("karmada/karmada-scheduler:v1.99.0");
+        assert_eq!(release(&[newer, manager.clone()]), Some(Ok("1.99.0".to_owned())));
         let latest = deployment("karmada/karmada-scheduler:latest");
         assert_eq!(release(&[latest.clone(), manager]), Some(Ok("1.17.1".to_owned())));
         assert_eq!(release(&[latest]).unwrap().unwrap_err().name, "latest");

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use federate_dialect::admission::AdmittedObjects;
 use federate_dialect::import::Importer;
-use federate_dialect::release::{self, ReleaseCatalog, UnknownRelease};
+use federate_dialect::release::{self, NamedRelease, ReleaseCatalog, UnknownRelease};
 use federate_dialect::serving_clusters::ServingClusters;
 use federate_dialect::{
     AuthorAdvice, ClusterObservation, ClusterReads, ControlPlaneAction, DecisionKeys, DecisionSubject,
@@ -157,7 +157,7 @@ impl KindCatalog for Karmada {
 }
 
 impl HubReader for Karmada {
-    fn detect_release(&self, objects: &[&Object]) -> Option<Result<Release, UnknownRelease>> {
+    fn detect_release(&self, objects: &[&Object]) -> Option<Result<NamedRelease, UnknownRelease>> {
         hub::read_installed_release(objects)
     }
 
@@ -507,11 +507,8 @@ impl PolicyAdvice for KarmadaPlanner<'_> {
         Some(self.behaviour.release)
     }
 
-    fn rule_differences(&self, other: &str) -> Vec<&'static str> {
-        RELEASES
-            .parse_release(other)
-            .map(|other| self.behaviour.list_differences(&KarmadaBehaviour::for_release(other)))
-            .unwrap_or_default()
+    fn rule_differences(&self, other: Release) -> Vec<&'static str> {
+        self.behaviour.list_differences(&KarmadaBehaviour::for_release(other))
     }
 
     fn never_propagated_reason(&self, template: &Object) -> Option<String> {

@@ -2,7 +2,7 @@
 //!
 //! Facts: `docs/semantics/karmada-versions.md`; the numbers below are the rows and sections of that page.
 
-use federate_dialect::release::{Release, ReleaseCatalog};
+use federate_dialect::release::{NamedState, Release, ReleaseCatalog};
 use federate_kubernetes::Finding;
 use federate_repo::{Config, Repo};
 
@@ -18,12 +18,12 @@ pub(super) use rules::{
     ZoneMatch,
 };
 
-/// The known releases. The main branch counts as the next minor version.
+/// The known releases. The main branch counts as the next minor version: what 1.19.0 has changed after it is not recorded.
 pub static RELEASES: ReleaseCatalog = ReleaseCatalog {
     product: "Karmada",
     major: 1,
-    newest: &[(13, 10), (14, 10), (15, 9), (16, 8), (17, 5), (18, 2), (19, 0)],
-    named: &[],
+    newest: &[(13, 10), (14, 10), (15, 9), (16, 8), (17, 5), (18, 2)],
+    named: &[NamedState { name: "main", recorded: "2026-08-21, before 1.19", number: (19, 0) }],
 };
 
 /// The behaviour of a release, rule by rule.
@@ -176,9 +176,7 @@ impl KarmadaBehaviour {
 
     /// The behaviour of the release that `federate.yaml` names, or of the newest one.
     pub(super) fn from_config(config: &Config, dialect: &str) -> Self {
-        Self::for_release(
-            RELEASES.resolve_configured(config, dialect).unwrap_or_else(|_| RELEASES.find_latest()),
-        )
+        Self::for_release(RELEASES.resolve_configured(config, dialect))
     }
 
     /// The same for a repo, with a finding if the setting is invalid.

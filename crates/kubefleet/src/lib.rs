@@ -27,7 +27,7 @@ use federate_repo::{ClaimedObject, Config, ImpliedScope, Repo, Role};
 
 use federate_dialect::admission::AdmittedObjects;
 use federate_dialect::import::Importer;
-use federate_dialect::release::{self, ReleaseCatalog, UnknownRelease};
+use federate_dialect::release::{self, NamedRelease, ReleaseCatalog, UnknownRelease};
 use federate_dialect::{
     AuthorAdvice, CarriedTemplate, ClusterObservation, ClusterReads, ControlPlaneAction, DecisionKeys,
     Dialect, DialectDecisions, Explanation, Health, HubKinds, HubReader, KindCatalog, ManifestVariant,
@@ -184,7 +184,7 @@ impl HubReader for KubeFleet {
         hub::read_plan(hub)
     }
 
-    fn detect_release(&self, objects: &[&Object]) -> Option<Result<Release, UnknownRelease>> {
+    fn detect_release(&self, objects: &[&Object]) -> Option<Result<NamedRelease, UnknownRelease>> {
         version::installed_release(objects)
     }
 
@@ -570,11 +570,8 @@ impl PolicyAdvice for KubeFleetPlane<'_> {
         Some(self.behaviour.release)
     }
 
-    fn rule_differences(&self, other: &str) -> Vec<&'static str> {
-        RELEASES
-            .parse_release(other)
-            .map(|other| self.behaviour.find_differences(&KubeFleetBehaviour::for_release(other)))
-            .unwrap_or_default()
+    fn rule_differences(&self, other: Release) -> Vec<&'static str> {
+        self.behaviour.find_differences(&KubeFleetBehaviour::for_release(other))
     }
 
     fn check_policies_thoroughly(&self) -> Vec<Finding> {

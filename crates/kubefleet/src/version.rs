@@ -8,7 +8,9 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use crate::api::{NAME, PLACEMENT_GROUP};
-use federate_dialect::release::{self, FirstPatches, Release, ReleaseCatalog, UnknownRelease};
+use federate_dialect::release::{
+    self, FirstPatches, NamedRelease, NamedState, Release, ReleaseCatalog, UnknownRelease,
+};
 use federate_dialect::stages::StageRules;
 use federate_kubernetes::{Finding, Object};
 use federate_repo::{Config, Repo};
@@ -18,7 +20,10 @@ pub static RELEASES: ReleaseCatalog = ReleaseCatalog {
     product: "KubeFleet",
     major: 0,
     newest: &[(1, 2), (2, 2), (3, 1)],
-    named: &[("azure", (4, 0)), ("main", (4, 1))],
+    named: &[
+        NamedState { name: "azure", recorded: "2026-06-29", number: (4, 0) },
+        NamedState { name: "main", recorded: "2026-08-20, after 0.3.1", number: (4, 1) },
+    ],
 };
 
 /// The setting in `federate.yaml`, which is called like the value of the hub agent's Helm chart.
@@ -31,9 +36,9 @@ const AZURE: FirstPatches = &[(4, 0)];
 const MAIN: FirstPatches = &[(4, 1)];
 
 /// The release that runs, by the image tags of the hub agent. A tag that is not a known release is an error.
-pub(super) fn installed_release(objects: &[&Object]) -> Option<Result<Release, UnknownRelease>> {
+pub(super) fn installed_release(objects: &[&Object]) -> Option<Result<NamedRelease, UnknownRelease>> {
     let [tags] = release::image_tags(objects, ["hub-agent"]);
-    Some(RELEASES.parse_release(tags.first()?))
+    Some(RELEASES.parse_named(tags.first()?))
 }
 
 /// Which object the overrides of an envelope change.
@@ -239,9 +244,7 @@ impl KubeFleetBehaviour {
 
     /// The rules of the release that the configuration names, or of the newest.
     pub(crate) fn from_config(config: &Config) -> Self {
-        let of_release = Self::for_release(
-            RELEASES.resolve_configured(config, NAME).unwrap_or_else(|_| RELEASES.find_latest()),
-        );
+        let of_release = Self::for_release(RELEASES.resolve_configured(config, NAME));
         let setting = config.dialects.get(NAME).and_then(|settings| settings.get(WEBHOOK_SETTING));
         Self { has_webhooks: setting.and_then(Value::as_bool).unwrap_or(true), ..of_release }
     }
@@ -413,7 +416,7 @@ mod tests {
 
     #[test]
     fn the_newest_is_what_is_not_released_yet() {
-        assert_eq!(RELEASES.find_latest().to_string(), "main");
+        assert_eq!(RELEASES.find_latest().to_string(), "main (2026-08-20, after 0.3.1)");
         assert_eq!(of("0.3").release.to_string(), "0.3.1");
         assert!(RELEASES.parse_release("0.0").is_err());
     }

@@ -897,7 +897,7 @@ impl RepoConversion<'_> {
             .map(|source| ImportEdit { pointer: format!("/dialects/{source}"), value: None })
             .collect();
         let target = self.session.dialects().get(self.target.name());
-        let release = target.and_then(|dialect| Some(dialect.kinds().releases()?.find_latest().to_string()));
+        let release = target.and_then(|dialect| Some(dialect.kinds().releases()?.find_latest().name()));
         match release.filter(|_| !settings.contains_key(self.target.name())) {
             Some(release) => edits.push(ImportEdit {
                 pointer: format!("/dialects/{}/version", self.target.name()),

@@ -140,9 +140,10 @@ pub fn build_rows(repo: &Repo, findings: &[Finding]) -> Vec<FindingRow> {
         .collect()
 }
 
-/// Whether findings with this code say what a repo lacks, so that nothing can be placed.
+/// Whether findings with this code are about everything that is placed: what a repo lacks, so that nothing can be placed, and by
+/// whose rules it is placed.
 pub fn is_about_repo(code: &str) -> bool {
-    matches!(code, "empty-repo" | "no-inventory" | "no-policies")
+    matches!(code, "empty-repo" | "no-inventory" | "no-policies" | "unknown-release")
 }
 
 /// How many warnings there are of each code, in one line. `command` shows them in full.

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 
-use federate_dialect::release::UnknownRelease;
+use federate_dialect::release::{UNKNOWN_RELEASE, UnknownRelease};
 use federate_dialect::{Dialect, Dialects, release};
 use federate_kubernetes::{Finding, Object, Severity};
 use federate_repo::Repo;
 
 /// By dialect, the release of an installation among the repo's objects, for dialects whose release `federate.yaml`
-/// does not set; with a finding for each release that is not known.
+/// does not set; with a finding for each release that is not known, and the one that decides in its place.
 pub(crate) fn find_installed_releases(
     dialects: Dialects,
     repo: &Repo,
@@ -27,7 +27,17 @@ pub(crate) fn find_installed_releases(
     let (mut releases, mut findings) = (BTreeMap::new(), Vec::new());
     for (dialect, found) in unset.iter().zip(found) {
         match found {
-            Some(Ok(release)) => drop(releases.insert(dialect.name().to_owned(), release.to_string())),
+            Some(Ok(named)) => {
+                findings.extend(release::stand_in_finding(&named).map(|finding| Finding {
+                    message: format!(
+                        "the repo contains an installation of {}: {}",
+                        dialect.name(),
+                        finding.message
+                    ),
+                    ..finding
+                }));
+                releases.insert(dialect.name().to_owned(), named.release.name());
+            }
             Some(Err(unknown)) => findings.push(unknown_release(dialect.name(), &unknown)),
             None => {}
         }
@@ -42,5 +52,5 @@ fn unknown_release(dialect: &str, unknown: &UnknownRelease) -> Finding {
     );
     let help =
         format!("name the release below `dialects.{dialect}.{}` in federate.yaml", release::VERSION_SETTING);
-    Finding::about_run(Severity::Warning, "unknown-release", message).with_help(help)
+    Finding::about_run(Severity::Warning, UNKNOWN_RELEASE, message).with_help(help)
 }

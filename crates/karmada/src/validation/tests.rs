@@ -402,7 +402,7 @@ fn purge_modes_were_renamed() {
         in_release(release, "PropagationPolicy", &spec).is_empty()
     };
     for (release, old, new) in
-        [("1.14", true, false), ("1.15", true, true), ("1.18", true, true), ("1.19", false, true)]
+        [("1.14", true, false), ("1.15", true, true), ("1.18", true, true), ("main", false, true)]
     {
         assert_eq!([mode(release, "Immediately"), mode(release, "Graciously")], [old; 2], "{release}");
         assert_eq!([mode(release, "Directly"), mode(release, "Gracefully")], [new; 2], "{release}");
