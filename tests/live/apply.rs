@@ -123,7 +123,7 @@ fn one_cluster_of_several() {
 
 #[test]
 fn objects_that_are_no_longer_rendered_are_deleted() {
-    let names = ["a", "b", "c", "d"];
+    let names = ["a", "b", "c", "d", "e"];
     let sandbox = Sandbox::anywhere(&["m1"]);
     for name in names {
         sandbox.write(&format!("{name}.yaml"), &config(name, "1"));
@@ -154,10 +154,18 @@ fn objects_that_are_no_longer_rendered_are_deleted() {
         assert_eq!(action["action"], "skip");
         assert!(action["reason"].as_str().unwrap().contains("more than 30 %"), "{action}");
     }
-    assert!(ran.err.starts_with("error: m1: 3 of the 5 managed objects"), "{}", ran.err);
+    assert!(ran.err.starts_with("error: m1: 3 of the 6 managed objects"), "{}", ran.err);
     assert!(sandbox.has("m1", "/api/v1/namespaces/shop/configmaps/b"));
     sandbox.apply("--prune-limit 100").code(0);
     assert!(!sandbox.has("m1", "/api/v1/namespaces/shop/configmaps/b"));
+    let parent = sandbox.get("m1", PARENT);
+    assert_eq!(
+        parent["metadata"]["annotations"]["applyset.kubernetes.io/contains-group-kinds"],
+        "ConfigMap,Deployment.apps,Namespace"
+    );
+    // Of three objects, one is more than any share.
+    sandbox.remove("e.yaml");
+    sandbox.apply("").code(0);
     let parent = sandbox.get("m1", PARENT);
     assert_eq!(
         parent["metadata"]["annotations"]["applyset.kubernetes.io/contains-group-kinds"],

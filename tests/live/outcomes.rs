@@ -56,7 +56,8 @@ fn a_dry_run_predicts_what_an_unreachable_cluster_would_get() {
         assert!(m2["error"].as_str().unwrap().starts_with("it cannot be reached: "), "{m2}");
     }
     let table = sandbox.apply("--dry-run=server").code(2);
-    assert!(table.out.ends_with("1 cluster failed; predicted without the API server\n"), "{table:#?}");
+    let end = "in 2 clusters, restarts of pods unknown; 1 cluster failed; predicted without the API server\n";
+    assert!(table.out.ends_with(end), "{table:#?}");
     // Without a dry run nothing is predicted: it was not done.
     sandbox.remove("bad.yaml");
     let done = sandbox.apply("-o json").code(2).json();

@@ -207,6 +207,9 @@ fn workloads_follow_the_inventory_of_the_control_plane() {
     assert_eq!(sandbox.ask("hub", "PATCH", &format!("{CLUSTERS}/m2"), "test", merge, &more), 200);
 
     sandbox.remove("namespace.yaml");
+    for member in ["m1", "m2"] {
+        sandbox.create_namespace(member);
+    }
     write_sync(&sandbox, "hub", "apply: {}");
     let ran = once(&sandbox, "").code(2);
     assert!(ran.out.contains("`inventory: hub` needs the control plane"), "{ran:#?}");

@@ -3,10 +3,13 @@
 
 use std::fs;
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use federate_test_apiserver::{FaultKind, InjectedFault};
 use serde_json::{Value, json};
 
+use crate::hooks;
 use crate::registry::Registry;
 use crate::sandbox::{Ran, Sandbox, config};
 
@@ -258,6 +261,34 @@ fn a_failure_halts_the_rollout_until_the_cluster_is_healthy() {
     }
     once(&sandbox, &json!({})).code(0);
     assert_eq!(values(&sandbox), ["2", "2", "2"]);
+}
+
+#[test]
+fn a_hook_that_still_runs_does_not_halt_a_rollout() {
+    let sandbox = staged(Sandbox::simulated(&CLUSTERS))
+        .file("jobs.yaml", hooks::POLICY)
+        .file("hook.yaml", &hooks::job("first", "helm.sh/hook: pre-upgrade", "a:1"));
+    commit(&sandbox, "1");
+    let ran = thread::scope(|scope| {
+        let run = scope.spawn(|| once(&sandbox, &json!({})).code(1));
+        // The first check of its health ends without it.
+        let end = Instant::now() + Duration::from_mins(1);
+        while status_text(&sandbox).is_none_or(|text| !text.contains("Job shop/first: not healthy yet")) {
+            assert!(Instant::now() < end, "{:?}", status_text(&sandbox));
+            thread::sleep(Duration::from_millis(100));
+        }
+        assert_eq!(values(&sandbox), ["", "", ""], "what follows waits");
+        hooks::set_status(&sandbox, "c1", "first", "Complete");
+        run.join().unwrap()
+    });
+    assert!(ran.out.contains("stage `canary` waits for approval"), "{ran:#?}");
+    assert!(!ran.err.contains("RolloutHalted"), "{ran:#?}");
+    assert_eq!(values(&sandbox), ["1", "", ""]);
+}
+
+/// The record of the Sync, if it has one.
+fn status_text(sandbox: &Sandbox) -> Option<String> {
+    fs::read_to_string(sandbox.path("state/default/web/status.json")).ok()
 }
 
 #[test]

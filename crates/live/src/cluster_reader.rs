@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use super::client::{Client, not_json};
 use super::cluster_state::ClusterState;
 use super::early_reads::{EarlyLists, PendingRead};
-use super::items::{ComparedObjects, ListItem, build_object};
+use super::items::{ComparedObjects, ListItem, build_object, read_objects};
 use super::kinds::{self, ClusterKinds, ScopeCorrections, object_path};
 use super::lists::{ListBudget, ListRequest, list_items};
 use super::member_search::{FoundMembers, MemberSearch, RecordedSet};
@@ -305,12 +305,6 @@ async fn try_lists(
         });
     }
     Ok(all)
-}
-
-/// The objects of some lists.
-pub(super) fn read_objects(items: &[ListItem], cluster: &ClusterName) -> Result<Vec<Object>, Error> {
-    let objects = items.par_iter().map(|(kind, text)| Ok(build_object(kind, read_item(text)?, cluster)));
-    objects.collect::<serde_json::Result<_>>().map_err(|_| not_json())
 }
 
 /// The objects of some lists; of those that are unchanged by their text, only the metadata.

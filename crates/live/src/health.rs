@@ -13,7 +13,8 @@ use federate_reconcile::ownership::PART_OF_LABEL;
 use federate_reconcile::{ApplySet, PlacedObjects};
 
 use super::client::Client;
-use super::cluster_reader::{ListedItems, list_all, read_objects};
+use super::cluster_reader::{ListedItems, list_all};
+use super::items::read_objects;
 use super::kinds::ScopeCorrections;
 use super::lists::ListRequest;
 use super::runtime::{for_each_cluster, limit_time};

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use super::client::not_json;
@@ -40,6 +41,12 @@ impl ComparedObjects {
 /// An object of a list, whose items may lack their kind.
 pub(super) fn build_object(kind: &ResourceKind, body: Value, cluster: &ClusterName) -> Object {
     Object::from_manifest(set_type(body, &kind.api_version(), &kind.kind), cluster.clone())
+}
+
+/// The objects of some lists.
+pub(super) fn read_objects(items: &[ListItem], cluster: &ClusterName) -> Result<Vec<Object>, Error> {
+    let objects = items.par_iter().map(|(kind, text)| Ok(build_object(kind, read_item(text)?, cluster)));
+    objects.collect::<serde_json::Result<_>>().map_err(|_| not_json())
 }
 
 fn set_type(mut body: Value, api_version: &str, kind: &str) -> Value {

@@ -11,9 +11,8 @@ use tokio::task::JoinHandle;
 
 use super::Error;
 use super::client::{Client, not_json};
-use super::cluster_reader::read_objects;
 use super::discovery::list_appliable_kinds;
-use super::items::{ComparedObjects, ListItem};
+use super::items::{ComparedObjects, ListItem, read_objects};
 use super::kinds::ClusterKinds;
 use super::lists::{ListBudget, ListRequest, list_items};
 use super::runtime::join_result;

@@ -6,7 +6,8 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::client::Client;
-use super::cluster_reader::{list_all, read_objects};
+use super::cluster_reader::list_all;
+use super::items::read_objects;
 use super::lists::ListRequest;
 use super::{ApplyOptions, ClusterKinds, ClusterProgress, Error};
 use federate_apiserver_model::managed_fields::read_fields;

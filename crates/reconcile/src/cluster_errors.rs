@@ -46,15 +46,17 @@ impl Actions {
                 Some(ClusterError { cluster: cluster.name.clone(), message, other_apply_set: None })
             })
             .collect();
-        let mut alike: BTreeMap<(&ClusterName, &str), Vec<&Action>> = BTreeMap::new();
+        // What was not tried comes after what it was not tried for.
+        let mut alike: BTreeMap<(&ClusterName, bool, &str), Vec<&Action>> = BTreeMap::new();
         for action in &self.actions {
             if let Some(why) =
                 action.find_error(everything).filter(|why| whole.get(&action.cluster) != Some(why))
             {
-                alike.entry((&action.cluster, why)).or_default().push(action);
+                let is_untried = action.outcome == ActionOutcome::NotTried;
+                alike.entry((&action.cluster, is_untried, why)).or_default().push(action);
             }
         }
-        for ((cluster, why), actions) in alike {
+        for ((cluster, _, why), actions) in alike {
             let objects = actions.iter().map(|action| &action.object);
             let objects = if actions.len() > MAX_SINGLE_OBJECTS {
                 vec![summarize_objects(objects)]

@@ -167,7 +167,7 @@ pub fn format_summary(actions: &Actions) -> String {
         ([], 0, _) => return "nothing to do".to_owned(),
         ([], ..) => failures,
         (_, 0, _) => format!("{done}, {restarts} with restarts of pods"),
-        (_, _, 0) => format!("{done}; {failures}, so that restarts of pods are not known"),
+        (_, _, 0) => format!("{done}, restarts of pods unknown; {failures}"),
         _ => format!("{done}, at least {restarts} with restarts of pods; {failures}"),
     };
     if actions.clusters.iter().any(|cluster| cluster.predicted) {
