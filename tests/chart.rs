@@ -47,11 +47,12 @@ const VALUES: [(&str, &str); 18] = [
         "  name: federate-sync-view{{ with .Values.watchLabelSelector }}-{{ sha256sum . | trunc 10 }}{{ end }}\n",
     ),
     (
-        "        - --log-format=json\n",
+        "        - --log-format=json\n        env:\n        - {name: FEDERATE_BUILD_DIR, value: /scratch}\n",
         "        - --log-format=json\n{{- if .Values.lockdown }}\n        - --default-service-account=default\n        \
          - --no-cross-namespace-refs\n{{- end }}\n{{- with .Values.watchLabelSelector }}\n        \
          - {{ printf \"--watch-label-selector=%s\" . | quote }}\n{{- end }}\n{{- range .Values.extraArgs }}\n        \
-         - {{ . | quote }}\n{{- end }}\n{{- with .Values.extraEnv }}\n        env:\n{{ toYaml . | indent 8 }}\n{{- end }}\n",
+         - {{ . | quote }}\n{{- end }}\n        env:\n        - {name: FEDERATE_BUILD_DIR, value: /scratch}\n\
+         {{- with .Values.extraEnv }}\n{{ toYaml . | indent 8 }}\n{{- end }}\n",
     ),
     (
         "        image: ghcr.io/federate-dev/federate:v0.1.0\n",
@@ -313,8 +314,8 @@ fn helm_renders_every_value() {
         (&container["livenessProbe"]["periodSeconds"], &container["readinessProbe"]["periodSeconds"]);
     assert_eq!(probes, (&json!(7), &json!(8)));
     assert_eq!(
-        (&container["env"], &container["resources"]["limits"]["memory"]),
-        (&values["extraEnv"], &json!("4Gi"))
+        (&container["env"][1], &container["resources"]["limits"]["memory"]),
+        (&values["extraEnv"][0], &json!("4Gi"))
     );
     let arguments = container["args"].as_array().unwrap();
     for argument in
