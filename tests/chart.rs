@@ -47,11 +47,12 @@ const VALUES: [(&str, &str); 18] = [
         "  name: federate-sync-view{{ with .Values.watchLabelSelector }}-{{ sha256sum . | trunc 10 }}{{ end }}\n",
     ),
     (
-        "        - --log-format=json\n",
+        "        - --log-format=json\n        env:\n        - {name: FEDERATE_BUILD_DIR, value: /scratch}\n",
         "        - --log-format=json\n{{- if .Values.lockdown }}\n        - --default-service-account=default\n        \
          - --no-cross-namespace-refs\n{{- end }}\n{{- with .Values.watchLabelSelector }}\n        \
          - {{ printf \"--watch-label-selector=%s\" . | quote }}\n{{- end }}\n{{- range .Values.extraArgs }}\n        \
-         - {{ . | quote }}\n{{- end }}\n{{- with .Values.extraEnv }}\n        env:\n{{ toYaml . | indent 8 }}\n{{- end }}\n",
+         - {{ . | quote }}\n{{- end }}\n        env:\n        - {name: FEDERATE_BUILD_DIR, value: /scratch}\n\
+         {{- with .Values.extraEnv }}\n{{ toYaml . | indent 8 }}\n{{- end }}\n",
     ),
     (
         "        image: ghcr.io/federate-dev/federate:v0.1.0\n",
@@ -162,6 +163,23 @@ fn syncs_are_not_written_by_everyone_who_edits() {
         rules.iter().find(|document| document.value["metadata"]["name"] == "federate-sync-edit").unwrap();
     let labels = edit.value["metadata"]["labels"].as_object().unwrap();
     assert!(!labels.contains_key("rbac.authorization.k8s.io/aggregate-to-edit"), "{labels:?}");
+}
+
+#[test]
+fn the_loop_writes_no_objects_but_its_own() {
+    let rules = federate_yaml::read_stream(read("deploy/sync/rbac.yaml").as_bytes()).documents;
+    let is_own =
+        |value: &Value| value["kind"] == "ClusterRole" && value["metadata"]["name"] == "federate-sync";
+    let role = rules.iter().map(|document| &document.value).find(|value| is_own(value)).unwrap();
+    for rule in role["rules"].as_array().unwrap() {
+        let texts = |key: &str| -> Vec<String> { serde_json::from_value(rule[key].clone()).unwrap() };
+        let (groups, resources, verbs) = (texts("apiGroups"), texts("resources"), texts("verbs"));
+        let writes =
+            verbs.iter().any(|verb| !["get", "list", "watch", "impersonate"].contains(&verb.as_str()));
+        let is_event = resources == ["events"] && verbs == ["create"];
+        assert!(!writes || groups == ["federate.dev"] || is_event, "{rule}");
+        assert!(!resources.iter().any(|resource| resource == "configmaps" || resource == "*"), "{rule}");
+    }
 }
 
 #[test]
@@ -313,8 +331,8 @@ fn helm_renders_every_value() {
         (&container["livenessProbe"]["periodSeconds"], &container["readinessProbe"]["periodSeconds"]);
     assert_eq!(probes, (&json!(7), &json!(8)));
     assert_eq!(
-        (&container["env"], &container["resources"]["limits"]["memory"]),
-        (&values["extraEnv"], &json!("4Gi"))
+        (&container["env"][1], &container["resources"]["limits"]["memory"]),
+        (&values["extraEnv"][0], &json!("4Gi"))
     );
     let arguments = container["args"].as_array().unwrap();
     for argument in

@@ -93,6 +93,9 @@ fn sync() {
 #[cfg(feature = "live")]
 fn sync_definition() {
     let mut text = String::new();
-    federate_yaml::write_document(&federate_sync_api::build_crd(), &mut text);
+    for (number, definition) in federate_sync_api::build_crds().iter().enumerate() {
+        text.push_str(if number == 0 { "" } else { "---\n" });
+        federate_yaml::write_document(definition, &mut text);
+    }
     kept("deploy/crds/syncs.federate.dev.yaml", &text);
 }

@@ -23,7 +23,7 @@ pub(crate) fn many() {
     write_repo(folder, &names);
     let server = Server::start(folder);
     install(&mut servers, &format!("{}/origin.git", server.address()));
-    let arguments = "sync --kubeconfig kubeconfig --context hub --leader-election-namespace federate-system --state caches";
+    let arguments = "sync --kubeconfig kubeconfig --context hub --leader-election-namespace federate-system --allow-local-addresses --state caches";
     let mut running = Running::start(folder, "log", arguments);
     servers.send(&format!("until {SYNCS}/many /status/clusters/ready {clusters}"));
     println!("{clusters} clusters: the first round: {}", running.spent());

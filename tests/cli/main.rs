@@ -34,6 +34,7 @@ mod habits;
 mod help;
 mod hostile_git;
 mod hostile_repo;
+mod hostile_work;
 mod import;
 mod init;
 #[cfg(feature = "lua")]

@@ -53,6 +53,7 @@ mod snapshot_hubs;
 mod snapshot_recorded;
 mod sops;
 mod sync;
+mod sync_addresses;
 mod sync_app;
 mod sync_commands;
 mod sync_deletion;

@@ -82,7 +82,7 @@ fn deletion_needs_no_rendering_and_no_memory() {
     until("it is said", || hub.ready("web")["reason"] == "BuildFailed");
     // Another process has nothing in memory.
     assert_eq!(running.end("-TERM"), Some(0));
-    let memory = "/api/v1/namespaces/shop/configmaps/federate.web";
+    let memory = "/apis/federate.dev/v1alpha1/namespaces/shop/syncrecords/federate.web";
     hub.sandbox.ask("hub", "DELETE", memory, "test", "application/json", &Value::Null);
     let running = Running::start(&hub, "log");
     delete(&hub);
@@ -126,7 +126,7 @@ fn a_recorded_spec_asks_for_no_more_than_a_sync_may() {
     let (hub, running) = applied(&json!({}));
     hub.patch("web", &json!({"spec": {"source": {"ref": {"branch": "a*b"}}}}));
     until("it is invalid", || hub.ready("web")["reason"] == "InvalidSpec");
-    let memory = "/api/v1/namespaces/shop/configmaps/federate.web";
+    let memory = "/apis/federate.dev/v1alpha1/namespaces/shop/syncrecords/federate.web";
     let stored = hub.sandbox.get("hub", memory);
     let mut record: Value = serde_json::from_str(stored["data"]["record"].as_str().unwrap()).unwrap();
     let spec = record["valid_spec"].as_object_mut().unwrap();
@@ -298,7 +298,7 @@ fn a_sync_goes_with_its_namespace() {
     }
     // What the namespace controller deletes meanwhile.
     let secret = "/api/v1/namespaces/shop/secrets/members";
-    let memory = "/api/v1/namespaces/shop/configmaps/federate.web";
+    let memory = "/apis/federate.dev/v1alpha1/namespaces/shop/syncrecords/federate.web";
     for path in [secret, memory] {
         hub.sandbox.ask("hub", "DELETE", path, "test", "application/json", &Value::Null);
     }

@@ -13,7 +13,7 @@ use crate::git_http::Server;
 use crate::sandbox::{Ran, Sandbox, WEB, deployment};
 
 pub(crate) const SYNCS: &str = "/apis/federate.dev/v1alpha1/namespaces/shop/syncs";
-const CONFIGS: &str = "/api/v1/namespaces/shop/configmaps";
+const RECORDS: &str = "/apis/federate.dev/v1alpha1/namespaces/shop/syncrecords";
 
 /// An API server `hub` with the definition of Sync, members `m1` and `m2`, and a repo that is served over HTTP.
 pub(crate) struct Hub {
@@ -126,6 +126,14 @@ impl Hub {
     }
 
     pub(crate) fn command_without_state(&self, arguments: &str) -> Command {
+        let mut command = self.strict_command(arguments);
+        // All servers of tests are on loopback.
+        command.arg("--allow-local-addresses");
+        command
+    }
+
+    /// The loop as it runs where nothing permits Syncs to name servers on its machine.
+    pub(crate) fn strict_command(&self, arguments: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_federate"));
         command.args("sync --kubeconfig hub.kubeconfig --context hub".split(' '));
         command.args(["--leader-election-namespace", &self.sandbox.own("federate-system")]);
@@ -205,9 +213,9 @@ impl Hub {
         std::thread::sleep(Duration::from_secs(1));
     }
 
-    /// The names of the `ConfigMap`s with the memory.
+    /// The names of the objects with the memory.
     fn memory(&self) -> Vec<String> {
-        let list = self.sandbox.get("hub", CONFIGS);
+        let list = self.sandbox.get("hub", RECORDS);
         let names =
             list["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap());
         names.filter(|name| name.starts_with("federate.")).map(str::to_owned).collect()
@@ -330,16 +338,16 @@ fn edited_memory_is_refused_and_missing_memory_is_created_again() {
     hub.create(&hub.sync("web", &json!({})));
     hub.once().code(0);
     let part = hub.memory().into_iter().find(|name| name.ends_with(".0")).unwrap();
-    hub.sandbox.delete("hub", &format!("{CONFIGS}/{part}"));
+    hub.sandbox.delete("hub", &format!("{RECORDS}/{part}"));
     hub.sandbox.write("web.yaml", &deployment("nginx:1.28"));
     hub.push("second");
     let ran = hub.once().code(2);
     assert!(
-        ran.out.contains("StateFailed: ConfigMap shop/federate.web: ") && ran.out.contains(&part),
+        ran.out.contains("StateFailed: SyncRecord shop/federate.web: ") && ran.out.contains(&part),
         "{ran:#?}"
     );
     assert_eq!(image(&hub.sandbox, "m1"), "nginx:1.27", "nothing is decided without memory");
-    hub.sandbox.delete("hub", &format!("{CONFIGS}/federate.web"));
+    hub.sandbox.delete("hub", &format!("{RECORDS}/federate.web"));
     hub.once().code(0);
     assert_eq!(image(&hub.sandbox, "m1"), "nginx:1.28");
 }
@@ -356,12 +364,12 @@ fn an_object_that_is_made_again_takes_the_memory_over() {
     // A garbage collector may be at work on that of the former one.
     until("the memory is complete", || hub.memory().len() == 2);
     for name in hub.memory() {
-        let owner = &hub.sandbox.get("hub", &format!("{CONFIGS}/{name}"))["metadata"]["ownerReferences"][0];
+        let owner = &hub.sandbox.get("hub", &format!("{RECORDS}/{name}"))["metadata"]["ownerReferences"][0];
         assert_eq!(owner["uid"], uid, "{name} goes away with the new object");
     }
 }
 
-/// The garbage collector removes one `ConfigMap` after the other.
+/// The garbage collector removes one object after the other.
 #[test]
 fn memory_of_a_former_object_that_is_half_removed_is_no_memory() {
     let hub = Hub::new();
@@ -369,7 +377,7 @@ fn memory_of_a_former_object_that_is_half_removed_is_no_memory() {
     hub.once().code(0);
     hub.sandbox.delete("hub", &format!("{SYNCS}/web"));
     for name in hub.memory().iter().filter(|name| name.ends_with(".0")) {
-        let part = format!("{CONFIGS}/{name}");
+        let part = format!("{RECORDS}/{name}");
         hub.sandbox.ask("hub", "DELETE", &part, "test", "application/json", &Value::Null);
     }
     hub.create(&hub.sync("web", &json!({})));
@@ -396,7 +404,7 @@ fn a_source_that_moves_takes_its_objects_along_and_another_one_does_not_take_the
     // One that did not apply them itself has no claim on them.
     hub.sandbox.delete("hub", &format!("{SYNCS}/web"));
     // A garbage collector deletes the memory with the object.
-    let memory = format!("{CONFIGS}/federate.web");
+    let memory = format!("{RECORDS}/federate.web");
     hub.sandbox.ask("hub", "DELETE", &memory, "test", "application/json", &Value::Null);
     hub.create(&hub.sync("web", &json!({})));
     let ran = hub.once().code(2);

@@ -107,9 +107,10 @@ fn killed_rounds_leave_what_undisturbed_rounds_leave(staged: bool) {
         hub.once().code(0);
     }
     let memories = |hub: &Hub| {
-        let list = hub.sandbox.get("hub", "/api/v1/namespaces/shop/configmaps");
+        let list = hub.sandbox.get("hub", "/apis/federate.dev/v1alpha1/namespaces/shop/syncrecords");
         let names = list["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].clone());
-        let digest = hub.sandbox.get("hub", "/api/v1/namespaces/shop/configmaps/federate.web");
+        let digest =
+            hub.sandbox.get("hub", "/apis/federate.dev/v1alpha1/namespaces/shop/syncrecords/federate.web");
         (names.count(), digest["data"]["digest"].clone())
     };
     assert_eq!(memories(&hub), memories(&undisturbed), "no memory is lost, and no part is left");

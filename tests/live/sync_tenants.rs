@@ -72,12 +72,12 @@ fn names_lead_to_no_other_object() {
     hub.sandbox.delete("hub", &format!("{SYNCS}/web"));
     hub.create(&hub.sync("web", &json!({})));
     hub.once().code(0);
-    let index = "/api/v1/namespaces/shop/configmaps/federate.web";
+    let index = "/apis/federate.dev/v1alpha1/namespaces/shop/syncrecords/federate.web";
     let edit = json!({"data": {"parts": "../secrets/members"}});
     assert_eq!(hub.sandbox.ask("hub", "PATCH", index, "test", "application/merge-patch+json", &edit), 200);
     let ran = hub.once().code(2);
     assert!(ran.out.contains("it names `../secrets/members`, which is not its part 0"), "{ran:#?}");
-    assert!(!asked("configmaps/.."), "nothing was asked for");
+    assert!(!asked("syncrecords/.."), "nothing was asked for");
 }
 
 /// Grants a user of the hub something everywhere.

@@ -22,6 +22,7 @@ mod kustomization;
 mod nondeterminism;
 mod process;
 mod program;
+mod scratch;
 mod sops;
 
 pub use cache::BuildCache;

@@ -16,6 +16,7 @@ use tempfile::TempDir;
 use crate::confinement;
 use crate::inputs::BuildInputs;
 use crate::program::Program;
+use crate::scratch::{ScratchShare, find_scratch_folder};
 
 /// The longest time that a program may take.
 const MAX_TIME: Duration = Duration::from_secs(30);
@@ -37,7 +38,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// A folder with the files of a build. It is deleted at the end.
 pub(crate) struct BuildFolder {
+    // Dropped before its share of the space.
     folder: TempDir,
+    _share: ScratchShare,
     /// The path without links, as programs show it.
     real: PathBuf,
 }
@@ -82,9 +85,10 @@ impl ProcessError {
 impl BuildFolder {
     /// Copies files to a new folder.
     pub(crate) fn new(inputs: &BuildInputs) -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("federate-build-").tempdir()?;
+        let share = ScratchShare::take(inputs);
+        let folder = tempfile::Builder::new().prefix("federate-build-").tempdir_in(find_scratch_folder())?;
         let real = fs::canonicalize(folder.path())?;
-        let own = Self { folder, real };
+        let own = Self { folder, _share: share, real };
         for below in ["files", "home", "path", "extra"] {
             fs::create_dir(own.real.join(below))?;
         }

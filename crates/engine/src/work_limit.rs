@@ -20,6 +20,8 @@ pub const TOO_MUCH_WORK: &str = "too-much-work";
 const BASE_STEPS: u64 = 60_000_000;
 /// The further steps for each byte of the repo.
 const STEPS_PER_BYTE: u64 = 100;
+/// The steps that scenarios which the user has asked for together may take, if the size of the repo allows fewer.
+const STEPS_TOGETHER: u64 = 2_000_000_000;
 /// The items of a batch.
 const BATCH_ITEMS: usize = 32;
 /// The steps of a cluster of a placement, of a value in a scheduler state, and of a change by an override rule.
@@ -45,6 +47,8 @@ pub struct WorkLimit {
     steps: u64,
     /// What the limit is, in words.
     what: &'static str,
+    /// Whether the user has chosen it.
+    is_chosen: bool,
 }
 
 /// A part of a run takes more steps than the limit.
@@ -76,7 +80,7 @@ impl WorkLimit {
             StepAllowance::BySizeUpTo(most) if most < by_size => (most, "the limit for one Sync"),
             _ => (by_size, "the limit for a repo of this size"),
         };
-        Self { steps, what }
+        Self { steps, what, is_chosen: matches!(allowance, StepAllowance::Chosen(_)) }
     }
 
     /// Carries out a part of a run. A part of a part counts for the whole. `what` says what takes the work.
@@ -91,6 +95,15 @@ impl WorkLimit {
             return Err(TooMuchWork { message: self.describe_excess(what) });
         }
         Ok(result)
+    }
+
+    /// The limit of several parts together that the user has asked for at once, such as the loss of each cluster.
+    #[must_use]
+    pub fn for_parts_together(self) -> Self {
+        if self.is_chosen || self.steps >= STEPS_TOGETHER {
+            return self;
+        }
+        Self { steps: STEPS_TOGETHER, what: "the limit for all of them together", is_chosen: false }
     }
 
     fn describe_excess(self, what: &str) -> String {
@@ -176,7 +189,7 @@ mod tests {
     #[test]
     fn a_limit_is_exceeded_at_the_same_item_every_time() {
         let items: Vec<u64> = (0..1000).collect();
-        let limit = WorkLimit { steps: 10_000, what: "the limit" };
+        let limit = WorkLimit { steps: 10_000, what: "the limit", is_chosen: false };
         for _ in 0..20 {
             let work = |_, item: &u64| {
                 work::charge_steps(50);
@@ -198,7 +211,7 @@ mod tests {
     #[test]
     fn a_part_counts_the_steps_of_all_threads_and_of_its_parts() {
         let items: Vec<u64> = (0..100).collect();
-        let limit = WorkLimit { steps: 10_000, what: "--work-limit" };
+        let limit = WorkLimit { steps: 10_000, what: "--work-limit", is_chosen: true };
         let whole = |steps: u64| {
             limit.run_part("counting", || {
                 map_charged(&items, |_| work::charge_steps(steps));

@@ -1,6 +1,7 @@
 //! The messages of refusals and of requests without an answer. They never contain the value of a Secret, nor a
 //! credential.
 
+use federate_http_client::find_refusal;
 use federate_kubernetes::object::field_text;
 use http::StatusCode;
 use kube::client::AuthError;
@@ -86,19 +87,23 @@ impl From<kube::Error> for RequestError {
             // Errors of middlewares, such as failed credential plugins.
             kube::Error::Service(error) => match error.downcast_ref::<AuthError>() {
                 Some(error) => Self::Permanent(describe_credential_error(error)),
-                None => classify_failure(format_chain(error.as_ref())),
+                None => classify_failure(error.as_ref()),
             },
             kube::Error::ProxyProtocolUnsupported { proxy_url, .. } => {
                 let scheme = proxy_url.scheme_str().unwrap_or_default();
                 Self::Permanent(format!("a proxy is reached by http, https or socks5, not by `{scheme}`"))
             }
-            error => classify_failure(format_chain(error)),
+            error => classify_failure(error),
         }
     }
 }
 
-/// A certificate that is not trusted is not trusted the next time.
-fn classify_failure(why: String) -> RequestError {
+/// A certificate that is not trusted is not trusted the next time, and an address that is refused is refused again.
+fn classify_failure(error: &(dyn std::error::Error + 'static)) -> RequestError {
+    if let Some(refusal) = find_refusal(error) {
+        return RequestError::Permanent(refusal.to_string());
+    }
+    let why = format_chain(error);
     if why.contains("invalid peer certificate") {
         RequestError::Permanent(why)
     } else {

@@ -23,6 +23,7 @@ use super::kubeconfig::Kubeconfig;
 use super::path::ApiPath;
 use super::request::RepeatableRequest;
 use super::{Error, proxy};
+use federate_http_client::{AddressPolicy, ClientError};
 
 /// How long it may take to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -57,6 +58,14 @@ pub struct Access {
     pub at_once: Option<usize>,
     /// Counts the answers of API servers.
     pub answers: Option<Arc<AnswerCounts>>,
+    /// The addresses at which clusters may be, if the kubeconfig is a given one, or their inventory names them.
+    pub addresses: AddressPolicy,
+}
+
+/// How a cluster is reached.
+struct MemberConfig {
+    config: Config,
+    addresses: AddressPolicy,
 }
 
 /// An [`Access`] whose files have been read.
@@ -77,7 +86,7 @@ pub(super) enum KubeconfigSource {
 impl Access {
     /// The address of a cluster's API server. With a `Hub`, that is asked; nothing is sent to the cluster.
     pub async fn find_address(&self, cluster: &str) -> Result<String, Error> {
-        Ok(self.open_connections(1)?.member_config(cluster).await?.cluster_url.to_string())
+        Ok(self.open_connections(1)?.member_config(cluster).await?.config.cluster_url.to_string())
     }
 
     /// The number of clusters that are worked on at a time.
@@ -178,7 +187,8 @@ struct HubFactory {
 impl ClientFactory for MemberFactory {
     fn make_client(&self) -> Pin<Box<dyn Future<Output = Result<kube::Client, Error>> + Send + '_>> {
         Box::pin(async {
-            let mut config = self.connections.member_config(&self.cluster).await?;
+            let MemberConfig { mut config, addresses } =
+                self.connections.member_config(&self.cluster).await?;
             let access = &self.connections.access;
             if let Some(user) = &access.user {
                 config.auth_info.impersonate = Some(user.clone());
@@ -186,7 +196,7 @@ impl ClientFactory for MemberFactory {
             if !access.groups.is_empty() {
                 config.auth_info.impersonate_groups = Some(access.groups.clone());
             }
-            build_client(config).await
+            build_client(config, addresses).await
         })
     }
 }
@@ -199,7 +209,8 @@ impl ClientFactory for HubFactory {
                 // The API server knows the groups of a ServiceAccount; to name them takes more rights.
                 config.auth_info.impersonate = Some(user.clone());
             }
-            build_client(config).await
+            // Whoever runs federate has named it.
+            build_client(config, AddressPolicy::Any).await
         })
     }
 }
@@ -260,15 +271,24 @@ impl Connections {
         }
     }
 
-    async fn member_config(&self, cluster: &str) -> Result<Config, Error> {
+    async fn member_config(&self, cluster: &str) -> Result<MemberConfig, Error> {
         let context = self.access.contexts.get(cluster);
-        match (&*self.source, &self.access.hub) {
-            (KubeconfigSource::Pod, _) => Config::incluster().map_err(|e| Error::Access(e.to_string())),
-            (KubeconfigSource::File(_), Some(hub)) if context.is_none() => {
-                self.by_inventory(hub, cluster).await
+        let is_named_by_others = self.access.given.is_some();
+        let (config, is_named_by_others) = match (&*self.source, &self.access.hub) {
+            (KubeconfigSource::Pod, _) => {
+                (Config::incluster().map_err(|e| Error::Access(e.to_string()))?, is_named_by_others)
             }
-            _ => self.source.context_config(context.map_or(cluster, String::as_str), CONTEXT_HINT).await,
-        }
+            (KubeconfigSource::File(_), Some(hub)) if context.is_none() => {
+                (self.by_inventory(hub, cluster).await?, true)
+            }
+            _ => {
+                let name = context.map_or(cluster, String::as_str);
+                (self.source.context_config(name, CONTEXT_HINT).await?, is_named_by_others)
+            }
+        };
+        // A kubeconfig of whoever runs federate may lead anywhere.
+        let addresses = if is_named_by_others { self.access.addresses } else { AddressPolicy::Any };
+        Ok(MemberConfig { config, addresses })
     }
 
     async fn by_inventory(&self, hub: &HubAccess, cluster: &str) -> Result<Config, Error> {
@@ -333,7 +353,7 @@ fn select_context(kubeconfig: &kube_config::Kubeconfig, context: &str) -> kube_c
 }
 
 /// A client for a server. Nothing is sent yet, but credential plugins have run.
-async fn build_client(mut config: Config) -> Result<kube::Client, Error> {
+async fn build_client(mut config: Config, addresses: AddressPolicy) -> Result<kube::Client, Error> {
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     // `Client` repeats requests, because it knows when the server asks for that.
     config.default_retry = false;
@@ -347,11 +367,12 @@ async fn build_client(mut config: Config) -> Result<kube::Client, Error> {
     let runtime = tokio::runtime::Handle::current();
     let made = tokio::task::spawn_blocking(move || {
         let _entered = runtime.enter();
-        kube::Client::try_from(config)
+        federate_http_client::build_client(config, addresses)
     });
     match timeout(CREDENTIALS_TIMEOUT, made).await {
         Ok(Ok(Ok(client))) => Ok(client),
-        Ok(Ok(Err(error))) => match RequestError::from(error) {
+        Ok(Ok(Err(ClientError::Address(refusal)))) => Err(Error::Access(refusal.to_string())),
+        Ok(Ok(Err(ClientError::Config(error)))) => match RequestError::from(error) {
             RequestError::Retryable(why) | RequestError::Permanent(why) => Err(Error::Access(why)),
         },
         Ok(Err(error)) => Err(Error::Access(error.to_string())),
@@ -359,5 +380,45 @@ async fn build_client(mut config: Config) -> Result<kube::Client, Error> {
             "the kubeconfig's command for credentials gave none within {} s",
             CREDENTIALS_TIMEOUT.as_secs()
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// What a request to a cluster at an address says, if the kubeconfig is that of a Secret.
+    fn ask_given(server: &str, addresses: AddressPolicy) -> String {
+        let kubeconfig = format!(
+            "clusters: [{{name: c, cluster: {{server: '{server}'}}}}]\ncontexts: [{{name: m1, context: {{cluster: c, user: u}}}}]\n\
+             users: [{{name: u, user: {{token: t}}}}]\n"
+        );
+        let given = Some(Kubeconfig::self_contained(kubeconfig.as_bytes()).unwrap());
+        let access = Access { given, addresses, ..Access::default() };
+        let connections = access.open_connections(1).unwrap();
+        let runtime = crate::runtime::build_runtime().unwrap();
+        let asked = runtime.block_on(async {
+            let client = connect_member(&connections, "m1").await?;
+            let client = client.with_first_answer(Some(Duration::from_secs(1)));
+            client.request_json(&RepeatableRequest::get(ApiPath::new(["version"]))).await
+        });
+        runtime.shutdown_background();
+        asked.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_given_kubeconfig_leads_to_no_local_address() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        for host in ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0.0.0.0"] {
+            let said = ask_given(&format!("https://{host}:{port}"), AddressPolicy::NotLocal);
+            assert!(said.contains("a Sync may not lead there"), "{host}: {said}");
+        }
+        assert!(listener.accept().is_err(), "nothing has connected");
+        ask_given(&format!("https://127.0.0.1:{port}"), AddressPolicy::Any);
+        assert!(listener.accept().is_ok(), "whoever runs federate may");
     }
 }

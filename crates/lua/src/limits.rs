@@ -8,6 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 /// Steps of one run. A script of a hundred lines over a large object takes some thousands.
 const MAX_STEPS: u64 = 5_000_000;
 
+/// The steps of a run that are one step of the decision which asks for it: those of decisions are about a hundred machine
+/// instructions.
+const STEPS_PER_WORK_STEP: u64 = 2;
+
 /// Bytes of one machine.
 pub(crate) const MAX_MEMORY: usize = 32 << 20;
 
@@ -34,6 +38,12 @@ const FREE_ALLOCATION: u64 = 512 << 10;
 
 /// The bytes of a table that a walk passes in one step.
 const BYTES_PER_WALK_STEP: u64 = 160;
+
+/// The instructions of a run from which on its walks count more for the decision: it may have built a large table by then.
+const FREE_WALK_INSTRUCTIONS: u64 = 100_000;
+
+/// A walk counts as one in so many of the instructions before it.
+const INSTRUCTIONS_PER_WALK_STEP: u64 = 64;
 
 /// The hook runs after this many instructions.
 pub(crate) const HOOK_INTERVAL: u32 = 500;
@@ -74,6 +84,11 @@ pub(crate) fn numeral_length(text: &[u8]) -> usize {
 #[derive(Debug, Default)]
 pub(crate) struct ScriptBudget {
     used: AtomicU64,
+    /// Those of them that depend on the script and its arguments alone, and not on the memory that earlier runs have left: all
+    /// that the decision which asks for the run is charged.
+    counted: AtomicU64,
+    /// The instructions so far.
+    instructions: AtomicU64,
     /// The length of the longest string so far.
     longest: AtomicU64,
     /// The length of the longest numeral at the beginning of a string so far.
@@ -92,7 +107,9 @@ impl ScriptBudget {
     /// Begins a run. `longest` is the length of the longest string in its arguments, `numeral` that of the longest numeral.
     pub(crate) fn begin_run(&self, longest: usize, numeral: usize, now: Option<i64>) {
         self.now.store(now.unwrap_or(i64::MIN), Relaxed);
-        self.used.store(0, Relaxed);
+        for counter in [&self.used, &self.counted, &self.instructions] {
+            counter.store(0, Relaxed);
+        }
         self.longest.store(longest as u64, Relaxed);
         self.numeral.store(numeral as u64, Relaxed);
         self.walks.store(0, Relaxed);
@@ -119,15 +136,26 @@ impl ScriptBudget {
     /// Records instructions; returns whether the run may go on.
     pub(crate) fn charge_instructions(&self, count: u64) -> bool {
         let reads = self.numeral.load(Relaxed) / NUMERAL_BYTES_PER_STEP;
+        self.instructions.fetch_add(count, Relaxed);
         self.charge_work(count * (1 + self.longest.load(Relaxed) / STRING_BYTES_PER_STEP + reads))
     }
 
     /// Records work; returns whether the run may go on.
     pub(crate) fn charge_work(&self, amount: u64) -> bool {
+        self.counted.fetch_add(amount.min(MAX_STEPS), Relaxed);
+        self.use_steps(amount)
+    }
+
+    fn use_steps(&self, amount: u64) -> bool {
         if self.used.fetch_add(amount, Relaxed).saturating_add(amount) > MAX_STEPS {
             self.exhausted.store(true, Relaxed);
         }
         !self.is_exhausted()
+    }
+
+    /// The work of the run so far, in the steps of decisions.
+    pub(crate) fn work_steps(&self) -> u64 {
+        self.counted.load(Relaxed) / STEPS_PER_WORK_STEP
     }
 
     /// Records the bytes in use before the script, or its function, runs.
@@ -138,11 +166,16 @@ impl ScriptBudget {
     /// Records the beginning of a walk over a table; returns whether the run may go on. `memory` is the number of
     /// bytes in use: the table cannot have more places than the run has allocated.
     pub(crate) fn charge_table_walk(&self, memory: usize) -> bool {
+        let instructions = self.instructions.load(Relaxed);
+        if instructions > FREE_WALK_INSTRUCTIONS {
+            self.counted.fetch_add(instructions / INSTRUCTIONS_PER_WALK_STEP, Relaxed);
+        }
         if self.walks.fetch_add(1, Relaxed) < FREE_WALKS {
             return self.charge_work(1);
         }
         let allocated = (memory as u64).saturating_sub(self.memory.load(Relaxed));
-        self.charge_work(STEPS_PER_WALK + allocated.saturating_sub(FREE_ALLOCATION) / BYTES_PER_WALK_STEP)
+        self.charge_work(STEPS_PER_WALK);
+        self.use_steps(allocated.saturating_sub(FREE_ALLOCATION) / BYTES_PER_WALK_STEP)
     }
 
     /// Ends the run, because its memory is used up.

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use federate_kubernetes::work;
 use mlua::{DebugEvent, Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, Value, VmState};
 
 use super::conversion::ArgumentSize;
@@ -25,6 +26,9 @@ const STEPS_PER_CALL: u64 = 20;
 
 /// The steps for counting the functions of a deep stack.
 const STEPS_PER_STACK_COUNT: u64 = 2000;
+
+/// The bytes of arguments that are converted in one step of a decision.
+const BYTES_PER_WORK_STEP: u64 = 16;
 
 /// The most compiled scripts that a machine keeps.
 const MAX_SCRIPTS: usize = 500;
@@ -76,9 +80,17 @@ impl LuaState {
         let prelude = lua.load(include_str!("prelude.lua")).set_name("=prelude").into_function()?;
         let (joiner, globals) = prelude.call(functions)?;
         lua.set_memory_limit(MAX_MEMORY)?;
-        let watched = Arc::clone(&budget);
+        Ok(Self { lua, budget, globals, joiner, scripts: HashMap::new(), spent: false })
+    }
+
+    /// Begins to count the steps of a run. The machine counts from here, so that a run takes as many steps on one that has run others
+    /// before as on a new one.
+    fn begin_run(&self, size: ArgumentSize, numeral: usize, now: Option<i64>) -> mlua::Result<()> {
+        self.budget.begin_run(size.longest, size.numeral.max(numeral), now);
+        self.budget.record_memory_before(self.lua.used_memory());
+        let watched = Arc::clone(&self.budget);
         let triggers = HookTriggers::new().on_calls().every_nth_instruction(HOOK_INTERVAL);
-        lua.set_hook(triggers, move |lua, debug| {
+        self.lua.set_hook(triggers, move |lua, debug| {
             let goes_on = match debug.event() {
                 DebugEvent::Count => watched.charge_instructions(u64::from(HOOK_INTERVAL)),
                 // Calls in tail position do not count as active, but counting the stack costs steps.
@@ -93,8 +105,7 @@ impl LuaState {
                 _ => true,
             };
             if goes_on { Ok(VmState::Continue) } else { Err(mlua::Error::runtime(TOO_LONG)) }
-        })?;
-        Ok(Self { lua, budget, globals, joiner, scripts: HashMap::new(), spent: false })
+        })
     }
 
     /// Whether the machine must not be used again.
@@ -124,9 +135,9 @@ impl LuaState {
     ) -> Result<Vec<ScriptAnswer>, ScriptFailure> {
         let CompiledScript { chunk, numeral } = self.compile_script(call.script)?;
         let size = ArgumentSize::from_arguments(call.arguments);
-        self.budget.begin_run(size.longest, size.numeral.max(numeral), call.now);
-        self.budget.record_memory_before(self.lua.used_memory());
+        self.begin_run(size, numeral, call.now).map_err(|error| self.note_failure(&error))?;
         let called = self.run_chunk(&chunk, call, size);
+        work::charge_steps(self.budget.work_steps() + size.bytes as u64 / BYTES_PER_WORK_STEP);
         if self.budget.is_out_of_memory() {
             self.spent = true;
             return Err(ScriptFailure::new(FailureCategory::Runtime, limits::NO_MEMORY));

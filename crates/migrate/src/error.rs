@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use federate_engine::TooMuchWork;
 use federate_kubernetes::{Finding, ObjectRef, Origin};
 
 use crate::{Mode, Target};
@@ -16,6 +17,9 @@ pub enum MigrationError {
     /// There is no such direction.
     #[error(transparent)]
     UnknownDirection(#[from] UnknownDirection),
+    /// Writing it takes more work than a part of a run may.
+    #[error(transparent)]
+    TooMuchWork(#[from] TooMuchWork),
     /// Objects or files cannot be migrated.
     #[error("{}", join_problems(.0))]
     Problems(Vec<MigrationProblem>),

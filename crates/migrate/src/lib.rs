@@ -74,6 +74,16 @@ pub fn migrate_repo(session: &Session, target: Target, mode: Mode) -> Result<Mig
     if !broken.is_empty() {
         return Err(MigrationError::BrokenRepo(broken));
     }
+    let what = "writing the repo for the other control plane";
+    session.work_limit().run_part(what, || convert_repo(session, target, mode, sources))?
+}
+
+fn convert_repo(
+    session: &Session,
+    target: Target,
+    mode: Mode,
+    sources: BTreeSet<&'static str>,
+) -> Result<Migration, MigrationError> {
     if target == Target::Plain {
         // Without a control plane, everything is as it is placed now.
         let intent = freeze::read_intent(session, &sources);

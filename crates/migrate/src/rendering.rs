@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use federate_dialect::{ClusterNames, Dialects, HUB};
-use federate_engine::{Engine, EngineSettings, Manifest, Rendering};
-use federate_kubernetes::{Cluster, Object, ObjectRef};
+use federate_engine::{Engine, EngineSettings, Manifest, Rendering, map_charged};
+use federate_kubernetes::{Cluster, Object, ObjectRef, work};
 use federate_repo::{ClaimedObject, Repo, Template};
 use federate_session::{Session, share_cluster_states};
-use rayon::prelude::*;
 use serde_json::{Map, Value};
+
+/// The steps of reading a manifest, and of comparing it with that of the other side.
+const STEPS_PER_VARIANT: u64 = 500;
 
 /// What some clusters receive of an object.
 #[derive(Clone, Debug)]
@@ -53,11 +55,10 @@ pub(crate) struct SentVariants(BTreeMap<ObjectRef, Vec<SentVariant>>);
 impl SentVariants {
     /// Reads the manifests of a rendering.
     pub(crate) fn from_rendering(rendering: &Rendering, dialects: Dialects) -> Self {
-        let sent: Vec<Option<SentVariant>> = rendering
-            .manifests
-            .par_iter()
-            .map(|manifest| SentVariant::from_manifest(manifest, dialects))
-            .collect();
+        let sent: Vec<Option<SentVariant>> = map_charged(&rendering.manifests, |manifest| {
+            work::charge_steps(STEPS_PER_VARIANT);
+            if work::is_exceeded() { None } else { SentVariant::from_manifest(manifest, dialects) }
+        });
         let mut variants: BTreeMap<ObjectRef, Vec<SentVariant>> = BTreeMap::new();
         for (manifest, variant) in rendering.manifests.iter().zip(sent) {
             if let Some(variant) = variant {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use federate_dialect::import::{ImportEdit, apply_edits};
-use federate_kubernetes::{ObjectRef, Origin};
+use federate_kubernetes::{ObjectRef, Origin, work};
 use serde_json::{Value, json};
 
 use crate::intent::{
@@ -292,6 +292,9 @@ impl PolicyIdentity {
     }
 }
 
+/// The steps of writing an override rule, or an operation of one, as a policy, and of what both sides make of it.
+const STEPS_PER_OPERATION: u64 = 100;
+
 /// Override rules of several objects.
 struct SharedOverrides<'i> {
     objects: BTreeSet<ObjectRef>,
@@ -307,6 +310,11 @@ fn share_overrides<'i>(
     let mut shared: Vec<SharedOverrides<'i>> = Vec::new();
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
     for intent in overrides.iter().filter(|intent| !intent.rules.is_empty() || !intent.own.is_empty()) {
+        let operations: usize = intent.rules.iter().map(|rule| 1 + rule.operations.len()).sum();
+        work::charge_steps(STEPS_PER_OPERATION * (operations + intent.own.len()) as u64);
+        if work::is_exceeded() {
+            break;
+        }
         let key = format!("{} {:?} {:?}", scope(&intent.object), intent.own, intent.rules);
         let at = *known.entry(key).or_insert_with(|| {
             let OverrideIntent { own, rules, .. } = intent;

@@ -20,7 +20,7 @@ use federate_apiserver_model::managed_fields::read_fields;
 use federate_dialect::{ControlPlaneAction, Placement, SyncOp};
 use federate_engine::autoscalers::Autoscalers;
 use federate_engine::deletions::PruneLimit;
-use federate_engine::{Engine, Rendering};
+use federate_engine::{Engine, Rendering, map_charged};
 use federate_kubernetes::{Cluster, ClusterName, LiveObjects, Object, ObjectRef, UnversionedRef};
 
 /// Kinds whose objects hold data that cannot be restored, or whose deletion deletes other objects.
@@ -141,9 +141,8 @@ impl DecisionContext<'_> {
         let rendered = wanted.iter().map(|desired| (&desired.object, &*desired.body));
         let there = live.cluster_objects(&cluster.name).iter().map(|object| (&object.id, &object.body));
         let autoscalers = Autoscalers::from_objects(there.chain(rendered));
-        let decisions = wanted
-            .par_iter()
-            .map(|desired| {
+        let decide_all = || {
+            map_charged(&wanted, |desired| {
                 let id = &desired.object;
                 if is_compared(id) {
                     let action = Action::new(&cluster.name, id, ActionKind::Unchanged);
@@ -152,7 +151,16 @@ impl DecisionContext<'_> {
                 let there = live.get(&cluster.name, id.group(), &id.kind, id.namespace.as_deref(), &id.name);
                 self.decide_rendered(cluster, desired, there, &kind(id), &autoscalers)
             })
-            .collect();
+        };
+        let what = "deciding what to do with the objects of a cluster";
+        let decisions = match self.engine.work_limit().run_part(what, decide_all) {
+            Ok(decisions) => decisions,
+            // Nothing is pruned either: what is desired is not known.
+            Err(exceeded) => {
+                let stopped = Some(exceeded.to_string());
+                return ClusterDecisions { stopped, ..ClusterDecisions::default() };
+            }
+        };
         let mut decided = ClusterDecisions { decisions, stopped: None, orphans: None };
         if self.drift.is_none() {
             self.add_pruning(cluster, live, &mut decided);

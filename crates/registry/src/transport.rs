@@ -9,6 +9,8 @@ use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::client::Body;
 
+use federate_http_client::{AddressPolicy, ClientError, build_client, find_refusal};
+
 use crate::address::is_loopback_host;
 
 /// How long connecting may take.
@@ -82,6 +84,8 @@ pub struct RegistryOptions {
     pub plain_http: bool,
     /// The proxy for servers that are not on this machine.
     pub proxy: Option<Uri>,
+    /// The addresses at which the registry may be, and those to which it leads.
+    pub addresses: AddressPolicy,
 }
 
 /// A request. It can be sent again.
@@ -154,7 +158,10 @@ impl Transport {
             headers.clone_from(&call.headers);
         }
         let request = request.body(Body::from(call.body.to_vec())).map_err(|error| error.to_string())?;
-        let answer = client.send(request).await.map_err(|error| innermost_cause(&error))?;
+        let answer = client.send(request).await.map_err(|error| match find_refusal(&error) {
+            Some(refusal) => NoResponse::lasting(&refusal.to_string()),
+            None => innermost_cause(&error).into(),
+        })?;
         let (parts, body) = answer.into_parts();
         let body = match Limited::new(body, max_bytes).collect().await {
             Ok(body) => body,
@@ -179,11 +186,12 @@ impl Transport {
         config.write_timeout = Some(IDLE_TIMEOUT);
         config.default_retry = false;
         config.proxy_url = self.options.proxy.clone().filter(|_| !is_loopback);
-        let client = kube::Client::try_from(config).map_err(|error| match &error {
+        let client = build_client(config, self.options.addresses).map_err(|error| match &error {
+            ClientError::Address(refusal) => NoResponse::lasting(&refusal.to_string()),
             // Its text has the address of the proxy, which may hold a password.
-            kube::Error::ProxyProtocolUnsupported { .. } | kube::Error::ProxyProtocolDisabled { .. } => {
-                NoResponse::lasting("a proxy is reached by http, https or socks5 only")
-            }
+            ClientError::Config(
+                kube::Error::ProxyProtocolUnsupported { .. } | kube::Error::ProxyProtocolDisabled { .. },
+            ) => NoResponse::lasting("a proxy is reached by http, https or socks5 only"),
             error => NoResponse::from(innermost_cause(error)),
         })?;
         clients.insert(server.to_owned(), client.clone());
@@ -219,5 +227,33 @@ pub(crate) fn clean_text(text: &str) -> String {
     match text.char_indices().nth(MAX_SHOWN_CHARS) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_registry_leads_to_no_local_address_where_that_is_refused() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        for (address, plain_http) in [("https://localhost", false), ("http://127.0.0.1", true)] {
+            let options = RegistryOptions { plain_http, proxy: None, addresses: AddressPolicy::NotLocal };
+            let call = Call {
+                method: Method::GET,
+                address: format!("{address}:{port}/v2/").parse().unwrap(),
+                headers: HeaderMap::new(),
+                body: Bytes::new(),
+            };
+            let refused = runtime.block_on(Transport::new(options).send(&call, 1)).err().unwrap();
+            assert!(refused.is_final && refused.why.contains("a Sync may not lead there"), "{}", refused.why);
+        }
+        assert!(listener.accept().is_err(), "nothing has connected");
     }
 }

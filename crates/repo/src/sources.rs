@@ -26,6 +26,7 @@ mod record;
 mod substitution;
 mod values;
 
+use application_set::GenerationUsage;
 use argocd::ArgoReader;
 use described::{DescribedJob, DescribedSource, DescriptionError};
 use flux::FluxReader;
@@ -417,6 +418,7 @@ impl Runner<'_> {
     ) -> Vec<(DescribedSource, &Object)> {
         let mut described = Vec::new();
         builds.describing.clear();
+        let usage = GenerationUsage::default();
         for entry in describing {
             let (path, key) = match &entry.kind {
                 SourceKind::Flux(path) => (path, "flux"),
@@ -440,7 +442,7 @@ impl Runner<'_> {
                     .push(self.files.invalid_config(&format!("/sources/{}/{key}", entry.index), why));
             }
             let flux = FluxReader::new(self.tree, self.files.written_objects());
-            let argo = ArgoReader { tree: self.tree, clusters };
+            let argo = ArgoReader { tree: self.tree, clusters, usage: &usage };
             for object in objects {
                 let read = match entry.kind {
                     SourceKind::Flux(_) => flux.read_object(object).map(|source| vec![source]),

@@ -7,7 +7,7 @@ use federate_dialect::{Plan, PreviousPlan};
 use federate_engine::capacity::{self, PlannedUsage};
 use federate_engine::change::RenderingChanges;
 use federate_engine::{EngineSettings, WorkLimit, map_charged};
-use federate_kubernetes::{Cluster, ClusterName, ObjectRef};
+use federate_kubernetes::{Cluster, ClusterName, ObjectRef, work};
 use federate_repo::{Config, RepoFile};
 use federate_whatif::{
     Baseline, ClusterMatcher, FailureDomain, FreeResource, ReplicaLoss, Scenario, ScenarioEvent,
@@ -197,10 +197,18 @@ impl<'s> ScenarioRunner<'s> {
         }
         let units = if pairs { pairs_of(&units) } else { units };
         self.limited_baseline()?;
-        let all = map_charged(&units, |(name, clusters)| {
-            let outcome = self.run_scenario(&with_lost(scenario, clusters))?;
-            Ok(UnitOutcome { name: name.clone(), clusters: clusters.clone(), outcome })
-        });
+        let run_all = || {
+            map_charged(&units, |(name, clusters)| {
+                if work::is_exceeded() {
+                    return Err(String::new());
+                }
+                let outcome = self.run_scenario(&with_lost(scenario, clusters))?;
+                Ok(UnitOutcome { name: name.clone(), clusters: clusters.clone(), outcome })
+            })
+        };
+        let limit = self.session.work_limit().for_parts_together();
+        let what = format!("carrying out the loss of each {}", unit.name());
+        let all = limit.run_part(&what, run_all).map_err(|exceeded| exceeded.to_string())?;
         let mut all = all.into_iter().collect::<Result<Vec<UnitOutcome>, String>>()?;
         all.sort_by(|a, b| {
             b.outcome.compute_weight().cmp(&a.outcome.compute_weight()).then_with(|| a.name.cmp(&b.name))

@@ -1,5 +1,5 @@
-//! The definition of `Sync` for an API server, made from the Rust type: a structural schema, and the columns that
-//! `kubectl get` prints.
+//! The definitions for an API server: of `Sync`, made from the Rust type, with a structural schema and the columns that
+//! `kubectl get` prints, and of `SyncRecord`, in which the loop keeps what it remembers of a Sync.
 //!
 //! Facts: "Specifying a structural schema" and "Additional printer columns" of the Kubernetes documentation.
 
@@ -9,8 +9,44 @@ use serde_json::{Value, json};
 use crate::SyncSpec;
 use crate::status::SyncStatus;
 
-/// The `CustomResourceDefinition`.
-pub fn build_crd() -> Value {
+/// The `CustomResourceDefinition`s.
+pub fn build_crds() -> [Value; 2] {
+    [build_sync_crd(), build_record_crd()]
+}
+
+fn build_record_crd() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "syncrecords.federate.dev"},
+        "spec": {
+            "group": "federate.dev",
+            "scope": "Namespaced",
+            "names": {"kind": "SyncRecord", "listKind": "SyncRecordList", "plural": "syncrecords", "singular": "syncrecord"},
+            "versions": [{
+                "name": "v1alpha1",
+                "served": true,
+                "storage": true,
+                "additionalPrinterColumns": [
+                    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+                ],
+                "schema": {"openAPIV3Schema": {
+                    "description": "What federate remembers of a Sync. It is not meant to be written by anybody else.",
+                    "type": "object",
+                    "properties": {
+                        "data": {"type": "object", "additionalProperties": {"type": "string"}},
+                        "binaryData": {
+                            "type": "object",
+                            "additionalProperties": {"type": "string", "format": "byte"},
+                        },
+                    },
+                }},
+            }],
+        },
+    })
+}
+
+fn build_sync_crd() -> Value {
     let mut revision = printer_column("Revision", ".status.lastAppliedRevision");
     revision["priority"] = 1.into();
     json!({

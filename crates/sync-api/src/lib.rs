@@ -19,7 +19,7 @@ pub mod summary;
 mod sync;
 mod window;
 
-pub use crd::build_crd;
+pub use crd::build_crds;
 pub use interval::Interval;
 pub use push::{MAX_TAGS, MediaTypes, PushSpec};
 pub use source::{SecretRef, SourceRef, SourceVerification, SyncSource, VerificationMode};

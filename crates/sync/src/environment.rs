@@ -7,6 +7,7 @@ use std::sync::Arc;
 use federate_dialect::Dialects;
 use federate_engine::StepAllowance;
 use federate_engine::change::DigestKey;
+use federate_http_client::AddressPolicy;
 use federate_live::{Access, Fence};
 use federate_registry::ArtifactAddress;
 use federate_repo::build::{Builder, Decryptor};
@@ -82,6 +83,11 @@ pub trait SyncServices: std::marker::Sync {
     /// The keys that may sign revisions of a Sync's source, if the Sync names them itself.
     fn allowed_signers(&self, _: &ValidSync) -> Result<Option<SecretData>, CredentialsError> {
         Ok(None)
+    }
+
+    /// The addresses at which the servers that Syncs name may be.
+    fn address_policy(&self) -> AddressPolicy {
+        AddressPolicy::Any
     }
 
     /// The Sync that has an `ApplySet`, by its id.

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use federate_http_client::{AddressPolicy, find_refusal};
 use federate_sync_api::status::SyncReason;
 use federate_sync_api::{Notification, NotificationType};
 use hmac::{Hmac, KeyInit, Mac};
@@ -17,7 +18,7 @@ use sha2::Sha256;
 use crate::environment::{CredentialsError, SyncServices};
 use crate::source::credentials::SecretData;
 use crate::sync_files::ValidSync;
-use crate::uri::parse_uri;
+use crate::uri::{describe_failure, parse_uri};
 
 /// How long one attempt may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -61,11 +62,12 @@ pub(crate) fn send_notifications(
     if messages.is_empty() {
         return;
     }
+    let addresses = services.address_policy();
     std::thread::spawn(move || {
         for message in messages {
             // Addresses of webhooks are credentials.
             let host = message.address.host().unwrap_or_default().to_owned();
-            if let Err(why) = deliver_message(&message) {
+            if let Err(why) = deliver_message(&message, addresses) {
                 tracing::warn!(sync, host, why, "a notification was not accepted");
             }
         }
@@ -196,14 +198,15 @@ fn sign_body(token: &str, body: &[u8]) -> String {
 }
 
 /// Sends a message, and again if the server does not answer or is busy.
-fn deliver_message(message: &NotificationMessage) -> Result<(), String> {
+fn deliver_message(message: &NotificationMessage, addresses: AddressPolicy) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     runtime.block_on(async {
         let server = with_path(&message.address, "/")?;
         let mut config = kube::Config::new(server);
         (config.connect_timeout, config.read_timeout) = (Some(REQUEST_TIMEOUT), Some(REQUEST_TIMEOUT));
-        let client = kube::Client::try_from(config).map_err(|error| error.to_string())?;
+        let client =
+            federate_http_client::build_client(config, addresses).map_err(|error| error.to_string())?;
         let mut attempt = 1;
         loop {
             let why = match tokio::time::timeout(REQUEST_TIMEOUT, client.send(message.to_request()?)).await {
@@ -212,7 +215,8 @@ fn deliver_message(message: &NotificationMessage) -> Result<(), String> {
                     return Err(format!("the server answers {}", answer.status()));
                 }
                 Ok(Ok(answer)) => format!("the server answers {}", answer.status()),
-                Ok(Err(_)) => "the server cannot be reached".to_owned(),
+                Ok(Err(error)) if find_refusal(&error).is_some() => return Err(describe_failure(&error)),
+                Ok(Err(error)) => describe_failure(&error),
                 Err(_) => "the server does not answer".to_owned(),
             };
             if attempt == MAX_ATTEMPTS {
@@ -267,6 +271,20 @@ mod tests {
         };
         assert_eq!(news(Some("main@sha1:0af")).find_commit(), Some("0af"));
         assert_eq!(news(Some("sha256:0af")).find_commit(), None);
+    }
+
+    #[test]
+    fn no_message_is_sent_to_a_local_address_where_that_is_refused() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        for host in ["127.0.0.1", "localhost"] {
+            let address = parse_uri(&format!("http://{host}:{port}/hook")).unwrap();
+            let message = NotificationMessage { address, headers: Vec::new(), body: Value::Null };
+            let refused = deliver_message(&message, AddressPolicy::NotLocal).unwrap_err();
+            assert!(refused.contains("a Sync may not lead there"), "{refused}");
+        }
+        assert!(listener.accept().is_err(), "nothing has connected");
     }
 
     #[test]

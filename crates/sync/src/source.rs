@@ -10,6 +10,7 @@ pub mod credentials;
 pub(crate) mod github_app;
 pub(crate) mod poll;
 pub(crate) mod semver;
+pub(crate) mod server;
 pub(crate) mod submodules;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,6 @@
 //! Addresses of servers that are not git servers.
 
+use federate_http_client::find_refusal;
 use http::Uri;
 
 /// An address. Only a server on this machine is reached without encryption.
@@ -9,6 +10,11 @@ pub(crate) fn parse_uri(address: &str) -> Result<Uri, String> {
         (Some("https"), Some(_)) | (Some("http"), Some("127.0.0.1" | "localhost")) => Ok(uri),
         _ => Err("the address must start with https://".to_owned()),
     }
+}
+
+/// Why a request has no answer. Only what is known of the address is said, and nothing that a server says.
+pub(crate) fn describe_failure(error: &kube::Error) -> String {
+    find_refusal(error).map_or_else(|| "the server cannot be reached".to_owned(), ToString::to_string)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 //! them until a file changes. A question whose asker has gone is not answered.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
@@ -436,8 +437,39 @@ impl AnswerSource<'_> {
     }
 }
 
+/// The most bytes of a document. Who asks reads a part of it, and what is larger is for a file.
+const MAX_DOCUMENT_BYTES: usize = 64 << 20;
+
+/// The text of a document, up to the limit.
+struct DocumentText(Vec<u8>);
+
+impl io::Write for DocumentText {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > MAX_DOCUMENT_BYTES {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// A document as the command line prints it.
 fn write_json(document: &impl serde::Serialize) -> Result<String, CommandError> {
-    let text = serde_json::to_string_pretty(document);
-    text.map(|text| text + "\n").map_err(|error| CommandError::Failed(error.to_string()))
+    let mut text = DocumentText(Vec::new());
+    serde_json::to_writer_pretty(&mut text, document).map_err(|error| {
+        CommandError::Failed(if error.is_io() {
+            let limit = MAX_DOCUMENT_BYTES >> 20;
+            format!(
+                "the answer has more than {limit} MiB: ask about one object or cluster, or run the command itself with `-o json`"
+            )
+        } else {
+            error.to_string()
+        })
+    })?;
+    text.0.push(b'\n');
+    String::from_utf8(text.0).map_err(|error| CommandError::Failed(error.to_string()))
 }

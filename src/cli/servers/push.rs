@@ -268,7 +268,7 @@ fn format_artifact(artifact: &TaggedArtifact) -> String {
 fn open_store(address: &ArtifactAddress, plain_http: bool) -> Result<ArtifactStore, CommandError> {
     let credentials = find_docker_credentials(address).map_err(CommandError::Failed)?;
     let proxy = find_proxy(address.host()).map_err(CommandError::Failed)?;
-    let options = RegistryOptions { plain_http, proxy };
+    let options = RegistryOptions { plain_http, proxy, ..RegistryOptions::default() };
     let registry = Registry::new(address, credentials, options);
     Ok(ArtifactStore::new(registry.map_err(Error::from)?)?)
 }

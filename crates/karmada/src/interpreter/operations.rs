@@ -13,7 +13,7 @@ use super::{CustomizationRule, Interpreter, InterpreterFailure, Script};
 /// The machines of this process: a script compiles once for each, whoever asks.
 static POOL: LuaPool = LuaPool::new();
 
-/// The steps of a call, and of one that reaches the limits of scripts.
+/// The steps of a call besides those of the script, and of one that reaches the limits of scripts.
 const STEPS_OF_CALL: u64 = 20_000;
 const STEPS_OF_TIMEOUT: u64 = 10_000_000;
 /// The steps of converting a value of a result to JSON and of reading it.

@@ -20,13 +20,13 @@ use super::described::{DescriptionError, list_texts, read_map};
 use crate::config::merge_maps;
 use crate::file_tree::{EntryKind, FileTree};
 
-/// The most Applications of a set.
+/// The most Applications of all sets.
 const MAX_APPLICATIONS: usize = 10_000;
 
 /// The deepest nesting of generators, as with Argo CD.
 const MAX_DEPTH: usize = 2;
 
-/// The most work for the Applications of a set: bytes of texts that are read or filled in, and comparisons of paths.
+/// The most work for the Applications of all sets: bytes of texts that are read or filled in, and comparisons of paths.
 const MAX_WORK: usize = 64 << 20;
 
 /// The parameters of an Application.
@@ -36,6 +36,17 @@ type Parameters = Map<String, Value>;
 pub(super) struct LocalRepo<'r> {
     pub(super) tree: &'r CachedTree<'r>,
     pub(super) clusters: &'r [Cluster],
+    /// What all sets of the repo have taken so far.
+    pub(super) usage: &'r GenerationUsage,
+}
+
+/// What the sets of a repo have taken so far, together: of two sets, each may be small, and of a thousand, none is alone.
+#[derive(Debug, Default)]
+pub(super) struct GenerationUsage {
+    work: Cell<usize>,
+    applications: Cell<usize>,
+    /// The folders and files of the repo, listed when the first generator reads them.
+    paths: OnceCell<RepoPaths>,
 }
 
 /// The address that stands for a cluster in parameters: the repo does not know the real one.
@@ -52,7 +63,7 @@ pub(super) fn generate_applications(
     let is_go = spec.get("goTemplate") == Some(&Value::Bool(true));
     let template = spec.get("template").unwrap_or(&Value::Null);
     let patch = read_patch(spec, is_go)?;
-    let generation = Generation { repo, is_go, work: Cell::new(0), paths: OnceCell::new() };
+    let generation = Generation { repo, is_go };
     let mut applications = Vec::new();
     for (index, generator) in
         spec.get("generators").and_then(Value::as_array).into_iter().flatten().enumerate()
@@ -67,13 +78,14 @@ pub(super) fn generate_applications(
             }
             applications.push(application);
         }
-        if applications.len() > MAX_APPLICATIONS {
+        if repo.usage.applications.get() + applications.len() > MAX_APPLICATIONS {
             return Err(DescriptionError::new(
                 &pointer,
-                format!("it generates more than {MAX_APPLICATIONS} Applications"),
+                format!("the ApplicationSets generate more than {MAX_APPLICATIONS} Applications together"),
             ));
         }
     }
+    repo.usage.applications.set(repo.usage.applications.get() + applications.len());
     Ok(applications)
 }
 
@@ -121,14 +133,10 @@ fn merge_patch(value: &mut Value, patch: Value) -> Result<(), DescriptionError> 
 struct Generation<'r> {
     repo: &'r LocalRepo<'r>,
     is_go: bool,
-    /// The work that was done so far.
-    work: Cell<usize>,
-    /// The folders and files of the repo, listed when the first generator reads them.
-    paths: OnceCell<RepoPaths>,
 }
 
 /// The folders and files of a repo, without those that begin with a dot.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct RepoPaths {
     folders: Vec<String>,
     files: Vec<String>,
@@ -137,21 +145,24 @@ struct RepoPaths {
 impl Generation<'_> {
     /// Counts work. The error says that it is too much.
     fn charge_work(&self, amount: usize, at: &str) -> Result<(), DescriptionError> {
-        let done = self.work.get().saturating_add(amount);
-        self.work.set(done);
+        let done = self.repo.usage.work.get().saturating_add(amount);
+        self.repo.usage.work.set(done);
         if done <= MAX_WORK {
             return Ok(());
         }
-        Err(DescriptionError::new(at, "its Applications take too much work: generate fewer, or shorter ones"))
+        Err(DescriptionError::new(
+            at,
+            "the Applications of all ApplicationSets take too much work: generate fewer, or shorter ones",
+        ))
     }
 
     fn list_paths(&self, at: &str) -> Result<&RepoPaths, DescriptionError> {
-        if let Some(paths) = self.paths.get() {
+        if let Some(paths) = self.repo.usage.paths.get() {
             return Ok(paths);
         }
         let mut paths = RepoPaths::default();
         self.walk_folder("", &mut paths, at)?;
-        Ok(self.paths.get_or_init(|| paths))
+        Ok(self.repo.usage.paths.get_or_init(|| paths))
     }
 
     /// The paths that the patterns at a key of a generator select.

@@ -13,7 +13,7 @@ use federate_kubernetes::object::{field_text, pointer_text};
 use federate_kubernetes::{Cluster, ClusterName, Object};
 
 use super::CachedTree;
-use super::application_set::{LocalRepo, generate_applications, server_of};
+use super::application_set::{GenerationUsage, LocalRepo, generate_applications, server_of};
 use super::described::{
     BuildChanges, DescribedChart, DescribedJob, DescribedSource, DescriptionError, FolderContent,
     inspect_folder, list_texts, read_map,
@@ -72,6 +72,8 @@ pub(super) fn describes_source(object: &Object) -> bool {
 pub(super) struct ArgoReader<'f> {
     pub(super) tree: &'f CachedTree<'f>,
     pub(super) clusters: &'f [Cluster],
+    /// What the ApplicationSets that were read have taken.
+    pub(super) usage: &'f GenerationUsage,
 }
 
 impl ArgoReader<'_> {
@@ -81,7 +83,7 @@ impl ArgoReader<'_> {
             let spec = object.body.get("spec").unwrap_or(&Value::Null);
             return self.read_application(&object.id.name, spec, "/spec");
         }
-        let repo = LocalRepo { tree: self.tree, clusters: self.clusters };
+        let repo = LocalRepo { tree: self.tree, clusters: self.clusters, usage: self.usage };
         let mut described = Vec::new();
         for application in generate_applications(object, &repo)? {
             let name = pointer_text(&application, "/metadata/name").to_owned();

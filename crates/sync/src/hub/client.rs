@@ -13,6 +13,7 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 use tower::util::MapResultLayer;
 
+use federate_http_client::AddressPolicy;
 use federate_live::path::ApiPath;
 use federate_live::{AnswerCounts, ServerRole};
 use federate_sync_api::NamespacedName;
@@ -180,8 +181,9 @@ impl HubClient {
         url: &str,
         keys: &SecretData,
         proxy: Option<&SecretData>,
+        addresses: AddressPolicy,
     ) -> Result<SecretData, String> {
-        self.runtime.block_on(self.tokens.installation_credentials(url, keys, proxy))
+        self.runtime.block_on(self.tokens.installation_credentials(url, keys, proxy, addresses))
     }
 
     /// The namespace of the context, or of the pod.

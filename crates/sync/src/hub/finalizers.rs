@@ -2,12 +2,12 @@
 //!
 //! Facts: "Finalizers" of the Kubernetes documentation; `deletionPolicy` of Flux's Kustomization.
 
-use federate_live::path::ApiPath;
 use federate_sync_api::{NamespacedName, Sync};
 use http::Method;
 use serde_json::{Value, json};
 
 use super::client::{JSON, JSON_PATCH, sync_path};
+use super::record_store::{RECORD_KIND, RECORD_VERSION, records_path};
 use super::{Error, HubClient};
 
 /// The finalizer of Sync objects.
@@ -34,11 +34,8 @@ impl HubClient {
 
     /// Whether a namespace is being deleted: nothing new can be created in it.
     pub(crate) fn is_terminating(&self, namespace: &str) -> Result<bool, Error> {
-        let path = ApiPath::from_version("v1")
-            .in_namespace(namespace)
-            .join("configmaps")
-            .with_query("dryRun", "All");
-        let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "federate.probe"}});
+        let path = records_path(namespace).with_query("dryRun", "All");
+        let body = json!({"apiVersion": RECORD_VERSION, "kind": RECORD_KIND, "metadata": {"name": "federate.probe"}});
         match self.send_request(&Method::POST, &path, JSON, Some(&body)) {
             Err(Error::Refused { code: 403, message }) => {
                 Ok(message.contains("because it is being terminated"))

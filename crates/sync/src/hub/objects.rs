@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use federate_http_client::AddressPolicy;
 use federate_sync_api::{NamespacedName, Sync, SyncMetadata};
 use serde_json::Value;
 
 use super::Tenancy;
 use crate::source::SourceAddress;
 use crate::source::credentials::is_loopback;
+use crate::source::server::GitServer;
 use crate::sync_files::{ValidSync, normalize_artifacts, validate_sync};
 
 /// An invalid Sync object.
@@ -58,6 +60,12 @@ pub fn read_sync(object: &Value, tenancy: &Tenancy) -> Result<ValidSync, String>
     if !is_remote(&sync.spec.source.url) {
         // The files of the pod hold data of other tenants, and plain http and git reach every service of its network.
         return Err("spec.source.url: it must be an address of https or ssh, not a path".to_owned());
+    }
+    let policy = tenancy.address_policy();
+    if policy == AddressPolicy::NotLocal {
+        let checked = GitServer::parse(&sync.spec.source.url)
+            .and_then(|server| server.check_host(policy).map_err(|refusal| refusal.to_string()));
+        checked.map_err(|why| with_field("/spec/source/url", &why))?;
     }
     let address = SourceAddress::from_source(&sync.spec.source, Path::new("/"))
         .map_err(|message| with_field("/spec/source/url", &message))?;
@@ -148,6 +156,10 @@ mod tests {
     use super::*;
 
     fn refusal(spec: &Value) -> Option<String> {
+        refusal_by(&Tenancy::default(), spec)
+    }
+
+    fn refusal_by(tenancy: &Tenancy, spec: &Value) -> Option<String> {
         let mut all = json!({"source": {"url": "https://git.example.com/r.git"}, "interval": "1m", "apply": {},
             "serviceAccountName": "deployer"});
         for (key, value) in spec.as_object().unwrap() {
@@ -155,19 +167,20 @@ mod tests {
         }
         let object = json!({"apiVersion": "federate.dev/v1alpha1", "kind": "Sync",
             "metadata": {"name": "web", "namespace": "shop"}, "spec": all});
-        load_object(&object, &Tenancy::default()).unwrap().err().map(|invalid| invalid.message)
+        load_object(&object, tenancy).unwrap().err().map(|invalid| invalid.message)
     }
 
     #[test]
     fn sources_are_reached_by_https_and_ssh() {
         let of = |url: &str| refusal(&json!({"source": {"url": url}}));
-        for url in [
-            "https://git.example.com/r",
-            "ssh://git@git.example.com/r",
-            "git@git.example.com:r",
-            "http://127.0.0.1:8080/r",
-        ] {
+        for url in ["https://git.example.com/r", "ssh://git@git.example.com/r", "git@git.example.com:r"] {
             assert_eq!(of(url), None, "{url}");
+        }
+        let permissive = Tenancy { allows_local_addresses: true, ..Tenancy::default() };
+        for url in ["http://127.0.0.1:8080/r", "https://localhost/r", "https://[::1]/r", "git@127.0.0.1:r"] {
+            let refused = of(url).unwrap();
+            assert!(refused.contains("--allow-local-addresses"), "{url}: {refused}");
+            assert_eq!(refusal_by(&permissive, &json!({"source": {"url": url}})), None, "{url}");
         }
         for url in [
             "http://git.example.com/r",
@@ -181,6 +194,9 @@ mod tests {
             "ftp://a/b",
             "ext::sh",
             "HTTP://a/b",
+            "https://169.254.169.254/r",
+            "https://2130706433/r",
+            "https://git.example.com\\@127.0.0.1/r",
             // A mistake, which would be the path `/git.example.com/r` on the host `https`.
             "https:/git.example.com/r",
             "git.example.com:r::s",

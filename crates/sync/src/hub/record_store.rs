@@ -1,5 +1,5 @@
-//! The record of a Sync and its plans in `ConfigMap`s, the accepted plan and those of former revisions: compressed, in parts that each
-//! fit into one, and swapped as a whole by the `ConfigMap` that names them.
+//! The record of a Sync and its plans in `SyncRecord`s, the accepted plan and those of former revisions: compressed, in parts that each
+//! fit into one, and swapped as a whole by the `SyncRecord` that names them.
 //!
 //! ```text
 //! federate.<name>                     what was accepted, and the parts of the plans by name
@@ -9,7 +9,10 @@
 //! Parts are written before they are named, and removed when they are no longer named: a process that is killed leaves the
 //! old plan or the new one. The digest shows whether parts were edited.
 //!
-//! Facts: `ConfigMap`s hold up to 1 MiB; binary data is written in base64.
+//! They are of a kind of their own, so that the loop needs no rights for other objects, and who edits a namespace does not choose
+//! what a scheduler remembers.
+//!
+//! Facts: API servers store objects of up to 1.5 MiB; binary data is written in base64.
 
 use std::collections::BTreeSet;
 
@@ -24,6 +27,15 @@ use federate_live::path::ApiPath;
 use federate_sync_api::Sync;
 use federate_sync_api::record::compute_digest;
 
+/// The version and the kind of the objects.
+pub(super) const RECORD_VERSION: &str = "federate.dev/v1alpha1";
+pub(super) const RECORD_KIND: &str = "SyncRecord";
+
+/// The records of a namespace.
+pub(super) fn records_path(namespace: &str) -> ApiPath {
+    ApiPath::from_version(RECORD_VERSION).in_namespace(namespace).join("syncrecords")
+}
+
 /// The label that names the Sync of a part, by its uid.
 const SYNC_LABEL: &str = "federate.dev/memory-of";
 
@@ -36,7 +48,7 @@ fn part_name(index: &str, whole: &str, number: usize) -> String {
     format!("{index}.{short}.{number}")
 }
 
-/// The `ConfigMap` that names the parts of plans. Whoever may edit it chooses its contents.
+/// The `SyncRecord` that names the parts of plans. Whoever may edit it chooses its contents.
 pub struct RecordStoreIndex<'i> {
     /// Its name.
     pub name: &'i str,
@@ -91,7 +103,7 @@ impl<'i> RecordStoreIndex<'i> {
     }
 }
 
-/// The record of one Sync and its plans, in `ConfigMap`s.
+/// The record of one Sync and its plans, in `SyncRecord`s.
 pub(super) struct RecordStore<'h> {
     pub(super) hub: &'h HubClient,
     pub(super) namespace: String,
@@ -99,7 +111,7 @@ pub(super) struct RecordStore<'h> {
     /// The owner reference of all parts: they are deleted with the Sync.
     pub(super) owner: Value,
     pub(super) uid: String,
-    /// The `ConfigMap` that names the parts, as it was read; `Null` if there is none.
+    /// The `SyncRecord` that names the parts, as it was read; `Null` if there is none.
     pub(super) index: Value,
     /// Whether the parts belong to this object, and not to a former one of its name, with which they may go away. The
     /// label of the index says so once they are written.
@@ -135,7 +147,7 @@ impl<'h> RecordStore<'h> {
     }
 
     fn list_path(&self) -> ApiPath {
-        ApiPath::from_version("v1").in_namespace(&self.namespace).join("configmaps")
+        records_path(&self.namespace)
     }
 
     fn object_path(&self, name: &str) -> ApiPath {
@@ -144,7 +156,7 @@ impl<'h> RecordStore<'h> {
 
     /// Its name in messages.
     pub(super) fn display_name(&self) -> String {
-        format!("ConfigMap {}/{}", self.namespace, self.name)
+        format!("{RECORD_KIND} {}/{}", self.namespace, self.name)
     }
 
     /// The record beside the plans.
@@ -203,7 +215,7 @@ impl<'h> RecordStore<'h> {
             is_gone |= found.is_none();
             Ok(found)
         });
-        // The garbage collector removes the plans of a former object of this name, one ConfigMap after the other.
+        // The garbage collector removes the plans of a former object of this name, one SyncRecord after the other.
         if is_gone && !self.own { Ok(None) } else { contents }
     }
 
@@ -226,7 +238,7 @@ impl<'h> RecordStore<'h> {
         for (number, part) in packed.chunks(PART_BYTES).enumerate() {
             let name = part_name(&self.name, &whole, number);
             let body = json!({
-                "apiVersion": "v1", "kind": "ConfigMap", "immutable": true,
+                "apiVersion": RECORD_VERSION, "kind": RECORD_KIND,
                 "metadata": {"name": name, "labels": {SYNC_LABEL: self.uid}, "ownerReferences": [self.owner]},
                 "binaryData": {"part": ByteString(part.to_vec())},
             });
@@ -270,7 +282,7 @@ impl<'h> RecordStore<'h> {
             self.index["metadata"]["labels"][SYNC_LABEL].clone()
         };
         let mut body = json!({
-            "apiVersion": "v1", "kind": "ConfigMap",
+            "apiVersion": RECORD_VERSION, "kind": RECORD_KIND,
             "metadata": {"name": self.name, "labels": {SYNC_LABEL: label}, "ownerReferences": [self.owner]},
             "data": data,
         });

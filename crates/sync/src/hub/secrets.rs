@@ -60,9 +60,10 @@ impl HubClient {
         let proxy = self.read_named_secret(valid_sync, source.proxy_secret_ref.as_ref(), tenancy)?;
         let mut secret = self.read_named_secret(valid_sync, source.secret_ref.as_ref(), tenancy)?;
         if let Some(keys) = secret.as_ref().filter(|keys| github_app::is_app(keys)) {
-            secret = Some(self.app_credentials(&source.url, keys, proxy.as_ref())?);
+            secret =
+                Some(self.app_credentials(&source.url, keys, proxy.as_ref(), tenancy.address_policy())?);
         }
-        Ok(GitCredentials::for_url(&source.url, secret.as_ref(), proxy.as_ref())?)
+        Ok(GitCredentials::for_url(&source.url, secret.as_ref(), proxy.as_ref(), tenancy.address_policy())?)
     }
 
     /// How the registry is reached to which a Sync pushes: by the Secret that it names, or by nobody.
@@ -138,6 +139,7 @@ impl HubClient {
         let sync = &valid_sync.object;
         // Syncs were checked when they were read; this is the last place before credentials are used.
         tenancy.check_sync(sync).map_err(|(_, message)| message)?;
+        base.addresses = tenancy.address_policy();
         let user = tenancy.user_for(sync);
         if let Some(user) = &user {
             (base.user, base.groups) = (Some(user.name.clone()), user.groups.clone());

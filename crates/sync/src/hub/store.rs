@@ -49,7 +49,7 @@ impl HubStates {
     /// Restores the Sync as it was carried out last, for an invalid object that is being deleted. One that was never carried out, or
     /// whose objects are to stay, loses its finalizer. `None` if there is nothing to delete.
     ///
-    /// The record is in a ConfigMap of the Sync's namespace, which more people may write than Syncs: its spec may ask for what
+    /// The record is an object of the Sync's namespace, which others may write than those who write Syncs: its spec may ask for what
     /// the operator permits, and nothing else.
     ///
     /// # Errors

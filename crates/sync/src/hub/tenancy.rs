@@ -9,6 +9,7 @@
 
 use std::collections::BTreeSet;
 
+use federate_http_client::AddressPolicy;
 use federate_sync_api::{InventorySource, Sync};
 
 use super::client::ImpersonatedUser;
@@ -22,9 +23,16 @@ pub struct Tenancy {
     pub within_namespaces: bool,
     /// The namespaces whose Syncs may use credentials that are not theirs without a `ServiceAccount`.
     pub trusted: BTreeSet<String>,
+    /// Whether Syncs may name servers at addresses that are local to the loop.
+    pub allows_local_addresses: bool,
 }
 
 impl Tenancy {
+    /// The addresses at which the servers that Syncs name may be.
+    pub fn address_policy(&self) -> AddressPolicy {
+        if self.allows_local_addresses { AddressPolicy::Any } else { AddressPolicy::NotLocal }
+    }
+
     /// The user that federate acts as for a Sync; `None` for itself.
     pub(super) fn user_for(&self, sync: &Sync) -> Option<ImpersonatedUser> {
         let spec = &sync.spec;

@@ -140,7 +140,8 @@ impl Reconciliation<'_> {
             };
             ReconcileError::new(reason, error.to_string())
         })?;
-        let options = RegistryOptions { plain_http: push.insecure, proxy: access.proxy };
+        let addresses = self.env.services.address_policy();
+        let options = RegistryOptions { plain_http: push.insecure, proxy: access.proxy, addresses };
         let registry = Registry::new(&address, access.credentials, options).map_err(artifacts::Error::from);
         let store = registry.and_then(ArtifactStore::new);
         let store = store.map_err(|error| ReconcileError::new(SyncReason::PushFailed, error.to_string()))?;

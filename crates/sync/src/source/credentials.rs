@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 
+use federate_http_client::AddressPolicy;
 use federate_live::path::percent_encoded;
 use k8s_openapi::ByteString;
 
 use crate::private_files::PrivateFile;
+use crate::source::server::{CheckedServer, GitServer};
 
 /// The keys of a Secret.
 pub type SecretData = BTreeMap<String, Vec<u8>>;
@@ -25,13 +27,22 @@ pub struct GitCredentials {
 }
 
 impl GitCredentials {
-    /// The credentials for an address, and the proxy on the way.
+    /// The credentials for an address, and the proxy on the way. What both lead to must be among the `addresses`, and git connects to
+    /// nothing else.
     pub fn for_url(
         url: &str,
         secret: Option<&SecretData>,
         proxy: Option<&SecretData>,
+        addresses: AddressPolicy,
     ) -> Result<Self, String> {
         let mut credentials = Self::default();
+        let server = match addresses {
+            AddressPolicy::Any => None,
+            AddressPolicy::NotLocal => {
+                Some(resolve_server(GitServer::parse(url)?, addresses, proxy.is_some())?)
+            }
+        };
+        let ssh_options = server.as_ref().map(CheckedServer::format_ssh_options).unwrap_or_default();
         // A server must not lead requests to others that only this pod can reach.
         credentials.set_config("http.followRedirects", "false");
         let protocols = if is_loopback(url) { "http" } else { "https:ssh" };
@@ -40,11 +51,15 @@ impl GitCredentials {
             if url.starts_with("http://") || url.starts_with("https://") {
                 credentials.add_http(url, keys)?;
             } else {
-                credentials.add_ssh(keys)?;
+                credentials.add_ssh(keys, &ssh_options)?;
             }
+        } else if !ssh_options.is_empty() {
+            let ssh = std::env::var("GIT_SSH_COMMAND").unwrap_or_else(|_| "ssh".to_owned());
+            credentials.set_ssh_command(&ssh, &ssh_options);
         }
+        credentials.pin_server(server.as_ref());
         if let Some(keys) = proxy {
-            credentials.add_proxy(keys)?;
+            credentials.add_proxy(keys, addresses)?;
         }
         Ok(credentials)
     }
@@ -99,7 +114,19 @@ impl GitCredentials {
         Ok(())
     }
 
-    fn add_ssh(&mut self, keys: &SecretData) -> Result<(), String> {
+    /// Has git's HTTP client connect to the addresses that were checked.
+    fn pin_server(&mut self, server: Option<&CheckedServer>) {
+        if let Some(resolution) = server.and_then(CheckedServer::format_resolution) {
+            self.set_config("http.curloptResolve", resolution);
+        }
+    }
+
+    fn set_ssh_command(&mut self, ssh: &str, options: &str) {
+        self.variables.push(("GIT_SSH_COMMAND".to_owned(), format!("{ssh}{options}").into()));
+        self.variables.push(("GIT_SSH_VARIANT".to_owned(), "ssh".into()));
+    }
+
+    fn add_ssh(&mut self, keys: &SecretData, options: &str) -> Result<(), String> {
         let Some(identity) = keys.get("identity") else {
             return Err("the Secret of the source has no `identity`".to_owned());
         };
@@ -118,8 +145,7 @@ impl GitCredentials {
             "ssh -F /dev/null -i '{identity}' -o IdentitiesOnly=yes -o IdentityAgent=none \
              -o UserKnownHostsFile='{hosts}' -o GlobalKnownHostsFile=/dev/null -o StrictHostKeyChecking=yes"
         );
-        self.variables.push(("GIT_SSH_COMMAND".to_owned(), command.into()));
-        self.variables.push(("GIT_SSH_VARIANT".to_owned(), "ssh".into()));
+        self.set_ssh_command(&command, options);
         if let Some(password) = keys.get("password") {
             self.add_askpass(password)?;
         }
@@ -137,8 +163,14 @@ impl GitCredentials {
         Ok(())
     }
 
-    fn add_proxy(&mut self, keys: &SecretData) -> Result<(), String> {
+    fn add_proxy(&mut self, keys: &SecretData, addresses: AddressPolicy) -> Result<(), String> {
         let address = proxy_address(keys)?;
+        if addresses == AddressPolicy::NotLocal {
+            let server = GitServer::parse_proxy(&address)
+                .and_then(|server| resolve_server(server, addresses, false))
+                .map_err(|why| format!("the proxy: {why}"))?;
+            self.pin_server(Some(&server));
+        }
         self.set_config("http.proxy", address);
         Ok(())
     }
@@ -149,6 +181,14 @@ impl GitCredentials {
         self.files.push(file);
         Ok(path)
     }
+}
+
+fn resolve_server(
+    server: GitServer,
+    addresses: AddressPolicy,
+    has_proxy: bool,
+) -> Result<CheckedServer, String> {
+    server.resolve(addresses, has_proxy).map_err(|refusal| refusal.to_string())
 }
 
 /// The address of a proxy, with its credentials.
@@ -191,49 +231,83 @@ mod tests {
         pairs.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec())).collect()
     }
 
+    fn for_url(
+        url: &str,
+        secret: Option<&SecretData>,
+        proxy: Option<&SecretData>,
+    ) -> Result<GitCredentials, String> {
+        GitCredentials::for_url(url, secret, proxy, AddressPolicy::Any)
+    }
+
     fn setting(credentials: &GitCredentials, key: &str) -> Option<String> {
         credentials.settings.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone())
     }
 
     #[test]
     fn credentials_are_headers_that_are_sent_nowhere_else() {
-        let made = GitCredentials::for_url("https://example.com/r", None, None).unwrap();
+        let made = for_url("https://example.com/r", None, None).unwrap();
         assert_eq!(setting(&made, "http.followRedirects").unwrap(), "false", "without credentials, too");
         assert!(made.env_variables().contains(&("GIT_ALLOW_PROTOCOL".to_owned(), "https:ssh".into())));
         let basic = keys(&[("username", "u"), ("password", "p\n")]);
-        let made = GitCredentials::for_url("https://example.com/r", Some(&basic), None).unwrap();
+        let made = for_url("https://example.com/r", Some(&basic), None).unwrap();
         assert_eq!(setting(&made, "http.extraHeader").unwrap(), "Authorization: Basic dTpw");
         assert_eq!(setting(&made, "http.followRedirects").unwrap(), "false");
         let bearer = keys(&[("bearerToken", "t")]);
-        let made = GitCredentials::for_url("https://example.com/r", Some(&bearer), None).unwrap();
+        let made = for_url("https://example.com/r", Some(&bearer), None).unwrap();
         assert_eq!(setting(&made, "http.extraHeader").unwrap(), "Authorization: Bearer t");
-        assert!(
-            GitCredentials::for_url("http://example.com/r", Some(&bearer), None).is_err(),
-            "in the clear"
-        );
+        assert!(for_url("http://example.com/r", Some(&bearer), None).is_err(), "in the clear");
         let injected = keys(&[("bearerToken", "t\r\nX: y")]);
-        assert!(GitCredentials::for_url("https://example.com/r", Some(&injected), None).is_err());
-        assert!(
-            GitCredentials::for_url("https://example.com/r", Some(&keys(&[("username", "u")])), None)
-                .is_err()
-        );
+        assert!(for_url("https://example.com/r", Some(&injected), None).is_err());
+        assert!(for_url("https://example.com/r", Some(&keys(&[("username", "u")])), None).is_err());
     }
 
     #[test]
     fn ssh_believes_only_the_hosts_it_is_given() {
         let key = keys(&[("identity", "KEY"), ("known_hosts", "HOST"), ("password", "s3cret")]);
-        let made = GitCredentials::for_url("git@example.com:r.git", Some(&key), None).unwrap();
+        let made = for_url("git@example.com:r.git", Some(&key), None).unwrap();
         let variables = made.env_variables();
         let command = variables.iter().find(|(name, _)| name == "GIT_SSH_COMMAND").unwrap();
         assert!(command.1.to_string_lossy().contains("StrictHostKeyChecking=yes"));
         assert!(!format!("{variables:?}").contains("s3cret"), "the password is in a file");
-        assert!(GitCredentials::for_url("ssh://h/r", Some(&keys(&[("identity", "KEY")])), None).is_err());
+        assert!(for_url("ssh://h/r", Some(&keys(&[("identity", "KEY")])), None).is_err());
     }
 
     #[test]
     fn proxies_are_given_with_their_credentials() {
         let proxy = keys(&[("address", "http://proxy:3128"), ("username", "u@d"), ("password", "p")]);
-        let made = GitCredentials::for_url("https://example.com/r", None, Some(&proxy)).unwrap();
+        let made = for_url("https://example.com/r", None, Some(&proxy)).unwrap();
         assert_eq!(setting(&made, "http.proxy").unwrap(), "http://u%40d:p@proxy:3128");
+    }
+
+    #[test]
+    fn git_is_given_the_addresses_that_were_checked() {
+        let of = |url: &str, proxy: Option<&SecretData>| {
+            GitCredentials::for_url(url, None, proxy, AddressPolicy::NotLocal)
+        };
+        let made = of("https://192.0.2.1/r", None).unwrap();
+        assert_eq!(setting(&made, "http.curloptResolve"), None, "an address leads nowhere else");
+        let made = of("ssh://git@192.0.2.1:2222/r", None).unwrap();
+        let variables = made.env_variables();
+        let command = variables.iter().find(|(name, _)| name == "GIT_SSH_COMMAND").unwrap();
+        let expected = " -o HostName=192.0.2.1 -o HostKeyAlias='[192.0.2.1]:2222'";
+        assert!(command.1.to_string_lossy().ends_with(expected), "{command:?}");
+        let key = keys(&[("identity", "KEY"), ("known_hosts", "HOST")]);
+        let made =
+            GitCredentials::for_url("git@192.0.2.1:r", Some(&key), None, AddressPolicy::NotLocal).unwrap();
+        let variables = made.env_variables();
+        let command = variables.iter().find(|(name, _)| name == "GIT_SSH_COMMAND").unwrap();
+        assert!(
+            command.1.to_string_lossy().contains("StrictHostKeyChecking=yes -o HostName=192.0.2.1"),
+            "{command:?}"
+        );
+        let proxy = keys(&[("address", "http://localhost:3128")]);
+        let refused = of("https://192.0.2.1/r", Some(&proxy)).unwrap_err();
+        assert!(refused.starts_with("the proxy: `localhost` leads to 127.0.0.1"), "{refused}");
+        for url in ["https://localhost/r", "https://127.1/r", "ssh://git@[::1]/r", "git@localhost:r"] {
+            assert!(
+                of(url, None).unwrap_err().contains("may not lead there") || url.contains("127.1"),
+                "{url}"
+            );
+        }
     }
 }

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use federate_http_client::AddressPolicy;
 use federate_sync_api::record::compute_digest;
 use http::{Request, Uri, header};
 use http_body_util::{BodyExt, Limited};
@@ -25,7 +26,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::source::credentials::{SecretData, proxy_address, read_text_key};
-use crate::uri::parse_uri;
+use crate::uri::{describe_failure, parse_uri};
 
 /// The API of github.com.
 const GITHUB_API: &str = "https://api.github.com";
@@ -64,6 +65,7 @@ impl InstallationTokens {
         url: &str,
         keys: &SecretData,
         proxy: Option<&SecretData>,
+        addresses: AddressPolicy,
     ) -> Result<SecretData, String> {
         if !url.starts_with("https://") && !url.starts_with("http://") {
             return Err("the credentials of a GitHub App are for https: name the source by https".to_owned());
@@ -79,7 +81,9 @@ impl InstallationTokens {
         });
         let token = match valid {
             Some(token) => token,
-            None => request_token(keys, proxy, now).await.map_err(|why| format!("the GitHub App: {why}"))?,
+            None => request_token(keys, proxy, now, addresses)
+                .await
+                .map_err(|why| format!("the GitHub App: {why}"))?,
         };
         let mut tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         tokens.retain(|_, token| token.expires_at > now);
@@ -103,6 +107,7 @@ async fn request_token(
     keys: &SecretData,
     proxy: Option<&SecretData>,
     now: Timestamp,
+    addresses: AddressPolicy,
 ) -> Result<InstallationToken, String> {
     let app = require_key(keys, "githubAppID")?;
     let installation = require_key(keys, "githubAppInstallationID")?;
@@ -123,9 +128,9 @@ async fn request_token(
         .header(header::USER_AGENT, concat!("federate-sync/", env!("CARGO_PKG_VERSION")))
         .body(Body::empty())
         .map_err(|error| error.to_string())?;
-    let client = build_client(&base, keys, proxy)?;
+    let client = build_client(&base, keys, proxy, addresses)?;
     let answer = tokio::time::timeout(REQUEST_TIMEOUT, async {
-        let answer = client.send(request).await.map_err(|_| "the server cannot be reached".to_owned())?;
+        let answer = client.send(request).await.map_err(|error| describe_failure(&error))?;
         let status = answer.status();
         let body = Limited::new(answer.into_body(), MAX_ANSWER_BYTES).collect().await;
         let body = body.map_err(|_| "the server's answer is cut off, or too long".to_owned())?.to_bytes();
@@ -139,7 +144,12 @@ async fn request_token(
     serde_json::from_slice(&body).map_err(|_| "the server's answer has no token".to_owned())
 }
 
-fn build_client(base: &Uri, keys: &SecretData, proxy: Option<&SecretData>) -> Result<kube::Client, String> {
+fn build_client(
+    base: &Uri,
+    keys: &SecretData,
+    proxy: Option<&SecretData>,
+    addresses: AddressPolicy,
+) -> Result<kube::Client, String> {
     let mut parts = base.clone().into_parts();
     parts.path_and_query = "/".parse().ok();
     let mut config = kube::Config::new(Uri::from_parts(parts).map_err(|error| error.to_string())?);
@@ -154,7 +164,7 @@ fn build_client(base: &Uri, keys: &SecretData, proxy: Option<&SecretData>) -> Re
         let address = address.parse().map_err(|_| "the `address` of the proxy is not a URL".to_owned())?;
         config.proxy_url = Some(address);
     }
-    kube::Client::try_from(config).map_err(|error| error.to_string())
+    federate_http_client::build_client(config, addresses).map_err(|error| error.to_string())
 }
 
 /// A JWT of an App.
@@ -183,6 +193,13 @@ fn encode_base64url(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tokens_are_asked_for_at_no_local_address_where_that_is_refused() {
+        let base = parse_uri("http://localhost:80/api").unwrap();
+        let refused = build_client(&base, &SecretData::new(), None, AddressPolicy::NotLocal).err().unwrap();
+        assert!(refused.contains("a Sync may not lead there"), "{refused}");
+    }
 
     #[test]
     fn what_is_wrong_with_a_key_is_said_without_it() {

@@ -3,7 +3,11 @@
 //! The lists are those of the document and of its parts. What is left out is counted in `leftOut`, with a cursor for the next part;
 //! a document that fits has no such key and is that of `-o json`.
 
+use std::fmt;
+
 use federate_kubernetes::hex::to_hex;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
@@ -41,15 +45,17 @@ pub(super) struct ExcerptRequest {
     pub(super) matching: Option<String>,
 }
 
-/// An item of a list, or of a map.
-struct Item {
+/// An item of a list, or of a map, as the text of the document: a document may be large, and few of its items are shown.
+struct Item<'d> {
     /// The keys that lead to the list.
     path: Vec<String>,
     /// The key in a map.
     key: Option<String>,
-    value: Value,
-    length: usize,
+    text: &'d RawValue,
 }
+
+/// The entries of a map in their order, as the text of the document.
+struct Entries<'d>(Vec<(String, &'d RawValue)>);
 
 impl ExcerptRequest {
     /// The part of a document, which is `text`. An error is a message for the assistant.
@@ -62,15 +68,10 @@ impl ExcerptRequest {
                 LIMITS.end()
             ));
         }
-        let mut frame: Value =
-            serde_json::from_str(text).map_err(|error| format!("the document is not JSON: {error}"))?;
-        escape_strings(&mut frame);
+        let (mut frame, mut items) =
+            divide_document(text).map_err(|error| format!("the document is not JSON: {error}"))?;
         let identity = compute_identity(text);
         let start = self.read_cursor(&identity)?;
-        let mut items = Vec::new();
-        if let Value::Object(parts) = &mut frame {
-            take_items(parts, &mut items);
-        }
         let mut is_shortened = shorten(&mut frame, SHORTENED[0]);
         if let Some(matching) = &self.matching {
             let matching = matching.to_lowercase();
@@ -79,19 +80,21 @@ impl ExcerptRequest {
         let total = items.len();
         let mut left = limit.saturating_sub(frame.to_string().len());
         let mut shown = 0;
-        for mut item in items.into_iter().skip(start) {
+        for item in items.into_iter().skip(start) {
+            let mut value = item.read_value();
+            let mut length = item.measure(&value);
             for step in SHORTENED {
-                if item.length > left && shown == 0 {
-                    is_shortened |= shorten(&mut item.value, step);
-                    item.length = item.value.to_string().len();
+                if length > left && shown == 0 {
+                    is_shortened |= shorten(&mut value, step);
+                    length = item.measure(&value);
                 }
             }
-            if item.length > left && shown > 0 {
+            if length > left && shown > 0 {
                 break;
             }
-            left = left.saturating_sub(item.length);
+            left = left.saturating_sub(length);
             shown += 1;
-            item.put_back(&mut frame);
+            item.put_back(value, &mut frame);
         }
         let end = start + shown;
         if (start > 0 || end < total || is_shortened)
@@ -129,52 +132,114 @@ fn compute_identity(text: &str) -> String {
     to_hex(&Sha256::digest(text.as_bytes())[..6])
 }
 
-/// Takes the items out of the lists of a document, and of its parts.
-fn take_items(parts: &mut Map<String, Value>, items: &mut Vec<Item>) {
-    for (key, part) in parts {
-        let path = vec![key.clone()];
-        match part {
-            Value::Array(list) => take_list(list, &path, items),
-            Value::Object(map) if MAPS.contains(&key.as_str()) => {
-                let values = std::mem::take(map).into_iter();
-                items.extend(values.map(|(key, value)| Item::new(path.clone(), Some(key), value)));
+/// The document without the items of its lists and of those of its parts, and the items.
+fn divide_document(text: &str) -> serde_json::Result<(Value, Vec<Item<'_>>)> {
+    let whole: &RawValue = serde_json::from_str(text)?;
+    let mut items = Vec::new();
+    if !is_map(whole) {
+        return Ok((read_value(whole), items));
+    }
+    let mut frame = Map::new();
+    for (key, part) in serde_json::from_str::<Entries<'_>>(text)?.0 {
+        let path = [key.clone()];
+        let rest = if is_list(part) {
+            take_list(part, &path, &mut items)?
+        } else if is_map(part) && MAPS.contains(&key.as_str()) {
+            let entries = serde_json::from_str::<Entries<'_>>(part.get())?.0.into_iter();
+            items.extend(entries.map(|(name, text)| Item { path: path.to_vec(), key: Some(name), text }));
+            json!({})
+        } else if is_map(part) {
+            let mut inner = Map::new();
+            for (name, value) in serde_json::from_str::<Entries<'_>>(part.get())?.0 {
+                let path = [key.clone(), name.clone()];
+                let rest =
+                    if is_list(value) { take_list(value, &path, &mut items)? } else { read_value(value) };
+                inner.insert(name, rest);
             }
-            Value::Object(inner) => {
-                for (name, value) in inner {
-                    if let Value::Array(list) = value {
-                        take_list(list, &[key.clone(), name.clone()], items);
-                    }
+            Value::Object(inner)
+        } else {
+            read_value(part)
+        };
+        frame.insert(key, rest);
+    }
+    Ok((Value::Object(frame), items))
+}
+
+/// Takes the items of a list, and returns what is left of it.
+fn take_list<'d>(
+    list: &'d RawValue,
+    path: &[String],
+    items: &mut Vec<Item<'d>>,
+) -> serde_json::Result<Value> {
+    let texts: Vec<&'d RawValue> = serde_json::from_str(list.get())?;
+    items.extend(texts.into_iter().map(|text| Item { path: path.to_vec(), key: None, text }));
+    Ok(json!([]))
+}
+
+fn is_list(text: &RawValue) -> bool {
+    text.get().starts_with('[')
+}
+
+fn is_map(text: &RawValue) -> bool {
+    text.get().starts_with('{')
+}
+
+/// A value as it is shown.
+fn read_value(text: &RawValue) -> Value {
+    // The text of a part of a document that was read is valid.
+    let mut value = serde_json::from_str(text.get()).unwrap_or_default();
+    escape_strings(&mut value);
+    value
+}
+
+impl<'de> Deserialize<'de> for Entries<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct EntriesVisitor;
+
+        impl<'de> Visitor<'de> for EntriesVisitor {
+            type Value = Entries<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries<'de>, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
                 }
+                Ok(Entries(entries))
             }
-            _ => {}
         }
+
+        deserializer.deserialize_map(EntriesVisitor)
     }
 }
 
-fn take_list(list: &mut Vec<Value>, path: &[String], items: &mut Vec<Item>) {
-    items.extend(list.drain(..).map(|value| Item::new(path.to_vec(), None, value)));
-}
+impl Item<'_> {
+    fn read_value(&self) -> Value {
+        read_value(self.text)
+    }
 
-impl Item {
-    fn new(path: Vec<String>, key: Option<String>, value: Value) -> Self {
-        let length = value.to_string().len() + key.as_ref().map_or(1, |key| key.len() + 4);
-        Self { path, key, value, length }
+    /// The length of its text in an answer.
+    fn measure(&self, value: &Value) -> usize {
+        value.to_string().len() + self.key.as_ref().map_or(1, |key| key.len() + 4)
     }
 
     fn contains(&self, matching: &str) -> bool {
         let in_key = self.key.as_ref().is_some_and(|key| key.to_lowercase().contains(matching));
-        in_key || contains_text(&self.value, matching)
+        in_key || contains_text(&self.read_value(), matching)
     }
 
-    /// Puts it back where it was taken from.
-    fn put_back(self, document: &mut Value) {
+    /// Puts its value back where it was taken from.
+    fn put_back(self, value: Value, document: &mut Value) {
         let mut place = Some(document);
         for name in &self.path {
             place = place.and_then(|place| place.get_mut(name));
         }
         match (place, self.key) {
-            (Some(Value::Array(list)), _) => list.push(self.value),
-            (Some(Value::Object(map)), Some(key)) => drop(map.insert(key, self.value)),
+            (Some(Value::Array(list)), _) => list.push(value),
+            (Some(Value::Object(map)), Some(key)) => drop(map.insert(key, value)),
             _ => {}
         }
     }

@@ -14,6 +14,7 @@ use crate::cli::diff::digest_key;
 use crate::cli::settings::{OutputFormat, shared_builder};
 use crate::cli::{CommandError, Exit, print_notice, print_text, print_value, terminal_width, use_color};
 use federate_dialects::DIALECTS;
+use federate_http_client::AddressPolicy;
 use federate_live::Access;
 use federate_report::table::TextStyle;
 use federate_report::{actions, drift};
@@ -40,6 +41,10 @@ struct InspectArgs {
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
     output: OutputFormat,
+
+    /// Let the Sync name servers on this machine: loopback, link-local and its own addresses
+    #[arg(long, hide_short_help = true)]
+    allow_local_addresses: bool,
 
     #[command(flatten)]
     decryption: DecryptionArgs,
@@ -102,6 +107,10 @@ impl SyncServices for InspectContext<'_> {
         self.hub.source_credentials(valid_sync, &self.tenancy)
     }
 
+    fn address_policy(&self) -> AddressPolicy {
+        self.tenancy.address_policy()
+    }
+
     fn read_secret(&self, valid_sync: &ValidSync, name: &str) -> Result<SecretData, CredentialsError> {
         self.hub.read_secret(valid_sync, name, &self.tenancy)
     }
@@ -120,7 +129,11 @@ impl InspectArgs {
         let (hub, sync) = self.target.connect_hub()?;
         let hub = Arc::new(hub);
         // Whoever asks decides with which credentials.
-        let tenancy = Tenancy { trusted: [sync.namespace.clone()].into(), ..Tenancy::default() };
+        let tenancy = Tenancy {
+            trusted: [sync.namespace.clone()].into(),
+            allows_local_addresses: self.allow_local_addresses,
+            ..Tenancy::default()
+        };
         let valid_sync = hub.load_sync(&sync, &tenancy).map_err(to_command_error)?;
         let temporary = tempfile::tempdir().map_err(to_command_error)?;
         let states = HubStates::new(hub.clone(), temporary.path().to_owned());

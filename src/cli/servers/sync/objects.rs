@@ -12,6 +12,7 @@ use crate::cli::settings::shared_builder;
 use crate::cli::{CommandError, Exit};
 use federate_dialects::DIALECTS;
 use federate_engine::StepAllowance;
+use federate_http_client::AddressPolicy;
 use federate_kubernetes::names::is_dns_subdomain;
 use federate_live::Fence;
 use federate_registry::ArtifactAddress;
@@ -91,6 +92,12 @@ pub(super) struct ObjectArgs {
         hide_short_help = true
     )]
     trusted_namespaces: Vec<String>,
+
+    /// Let Syncs name servers on this machine: loopback, link-local and its own addresses
+    ///
+    /// Sources, clusters, registries, proxies and receivers of notifications are refused otherwise if they lead there, also by a name.
+    #[arg(long, conflicts_with = "files", hide_short_help = true)]
+    allow_local_addresses: bool,
 }
 
 impl ObjectArgs {
@@ -112,6 +119,7 @@ impl ObjectArgs {
             default_account: self.default_service_account.clone(),
             within_namespaces: self.no_cross_namespace_refs,
             trusted: self.trusted_namespaces.iter().cloned().collect(),
+            allows_local_addresses: self.allow_local_addresses,
         }
     }
 }
@@ -152,6 +160,10 @@ impl SyncServices for ObjectContext<'_> {
     ) -> Result<RegistryAccess, CredentialsError> {
         let proxy = find_proxy(address.host())?;
         self.hub.registry_access(valid_sync, address, proxy, &self.args.build_tenancy())
+    }
+
+    fn address_policy(&self) -> AddressPolicy {
+        self.args.build_tenancy().address_policy()
     }
 
     fn find_sync_of_set(&self, set: &str) -> Option<String> {
