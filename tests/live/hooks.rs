@@ -45,7 +45,9 @@ fn end_job(sandbox: &Sandbox, name: &str, condition: &str) -> bool {
 /// Lets a Job end, where there are controllers by its pod.
 pub(crate) fn set_status(sandbox: &Sandbox, cluster: &str, name: &str, condition: &str) {
     if sandbox.real.as_ref().is_some_and(|real| real.controlled(cluster)) {
-        return end_pod(sandbox, cluster, name, if condition == "Complete" { "Succeeded" } else { condition });
+        let phase = if condition == "Complete" { "Succeeded" } else { condition };
+        end_pod(sandbox, cluster, name, phase);
+        return;
     }
     // API servers demand that conditions and counts agree.
     let (start, end) = ("2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z");
@@ -64,11 +66,13 @@ fn end_pod(sandbox: &Sandbox, cluster: &str, job: &str, phase: &str) {
     let (pods, end) = ("/api/v1/namespaces/shop/pods", Instant::now() + Duration::from_mins(1));
     loop {
         let list = sandbox.get(cluster, pods);
-        let mut all = list["items"].as_array().unwrap().iter().map(|pod| &pod["metadata"]);
-        let of_job = |pod: &&Value| pod["labels"]["job-name"] == job && pod["deletionTimestamp"].is_null();
-        if let Some(pod) = all.find(of_job) {
-            let path = format!("{pods}/{}/status", pod["name"].as_str().unwrap());
-            return sandbox.edit(cluster, "kubelet", &path, &json!({"status": {"phase": phase}}));
+        let mut all = list["items"].as_array().unwrap().iter();
+        let pod = all
+            .find(|pod| pod["metadata"]["labels"]["job-name"] == job && pod["status"]["phase"] == "Pending");
+        if let Some(pod) = pod {
+            let path = format!("{pods}/{}/status", pod["metadata"]["name"].as_str().unwrap());
+            sandbox.edit(cluster, "kubelet", &path, &json!({"status": {"phase": phase}}));
+            return;
         }
         assert!(Instant::now() < end, "{job} has no pod");
         thread::sleep(Duration::from_millis(100));
@@ -77,7 +81,11 @@ fn end_pod(sandbox: &Sandbox, cluster: &str, job: &str, phase: &str) {
 
 /// Why a Job has failed, as its controller says it.
 fn failure(sandbox: &Sandbox) -> &'static str {
-    if sandbox.is_real() { "it failed: Job has reached the specified backoff limit" } else { "it failed: too often" }
+    if sandbox.is_real() {
+        "it failed: Job has reached the specified backoff limit"
+    } else {
+        "it failed: too often"
+    }
 }
 
 fn hooks_repo() -> Sandbox {
@@ -159,8 +167,9 @@ fn a_hook_that_has_failed_is_not_forgotten_by_the_next_apply() {
     let sandbox = repo_in(Sandbox::anywhere(&["m1"])).file("a.yaml", &config("a", "1"));
     apply_and_end(&sandbox, "Failed", 2);
     let failed = failure(&sandbox);
-    let held =
-        format!("not applied, because the hook Job shop/first, which runs before it, did not succeed: {failed}");
+    let held = format!(
+        "not applied, because the hook Job shop/first, which runs before it, did not succeed: {failed}"
+    );
     for line in ["", "--dry-run=server", "--dry-run=client"] {
         let ran = sandbox.apply(line).code(2);
         let shown = format!("Job shop/first: {failed}; delete it to run it again");

@@ -44,7 +44,7 @@ mod tests {
         let stages = [Clusters { name: "canary".to_owned(), clusters, max_concurrency: 1 }];
         let metadata = NamespacedName { name: "web".to_owned(), namespace: "shop".to_owned() };
         let mut record = SyncRecord::for_invalid(&metadata, 1, SyncStatus::default());
-        let start = RolloutState::start("0123456789", None, &mut record.clusters);
+        let start = RolloutState::start("0123456789", None, None, &mut record.clusters);
         record.rollout = Some(start);
         let step = |record: &mut SyncRecord, now: Timestamp| {
             record.follow_clock(now);

@@ -219,7 +219,7 @@ mod tests {
         let emptied = PlanComparison { prunes_left: false, ..comparison(&earlier, &nothing) };
         assert!(emptied.refuse_deletions(limit, |_, _| true).is_some(), "no cluster is left");
         let (earlier, later) = (plan(&[("m1", 10)]), plan(&[("m1", 6)]));
-        let never_applied = |_: &str, object: &ObjectRef| object.name < "m1-6".to_owned();
+        let never_applied = |_: &str, object: &ObjectRef| object.name.as_str() < "m1-6";
         assert_eq!(comparison(&earlier, &later).refuse_deletions(limit, never_applied), None);
         assert!(comparison(&earlier, &later).refuse_deletions(limit, |_, _| true).is_some());
     }
