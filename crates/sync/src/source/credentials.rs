@@ -38,7 +38,9 @@ impl GitCredentials {
         let mut credentials = Self::default();
         let server = match addresses {
             AddressPolicy::Any => None,
-            AddressPolicy::NotLocal => Some(check_server(url, addresses, proxy.is_some())?),
+            AddressPolicy::NotLocal => {
+                Some(resolve_server(GitServer::parse(url)?, addresses, proxy.is_some())?)
+            }
         };
         let ssh_options = server.as_ref().map(CheckedServer::format_ssh_options).unwrap_or_default();
         // A server must not lead requests to others that only this pod can reach.
@@ -164,8 +166,9 @@ impl GitCredentials {
     fn add_proxy(&mut self, keys: &SecretData, addresses: AddressPolicy) -> Result<(), String> {
         let address = proxy_address(keys)?;
         if addresses == AddressPolicy::NotLocal {
-            let server =
-                check_server(&address, addresses, false).map_err(|why| format!("the proxy: {why}"))?;
+            let server = GitServer::parse_proxy(&address)
+                .and_then(|server| resolve_server(server, addresses, false))
+                .map_err(|why| format!("the proxy: {why}"))?;
             self.pin_server(Some(&server));
         }
         self.set_config("http.proxy", address);
@@ -180,9 +183,12 @@ impl GitCredentials {
     }
 }
 
-/// The server of an address, which must not be local to the loop.
-fn check_server(url: &str, addresses: AddressPolicy, has_proxy: bool) -> Result<CheckedServer, String> {
-    GitServer::parse(url)?.resolve(addresses, has_proxy).map_err(|refusal| refusal.to_string())
+fn resolve_server(
+    server: GitServer,
+    addresses: AddressPolicy,
+    has_proxy: bool,
+) -> Result<CheckedServer, String> {
+    server.resolve(addresses, has_proxy).map_err(|refusal| refusal.to_string())
 }
 
 /// The address of a proxy, with its credentials.

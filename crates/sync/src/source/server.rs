@@ -73,6 +73,14 @@ impl GitServer {
         Ok(Self { transport, host: bracketed.unwrap_or(host).to_ascii_lowercase(), port })
     }
 
+    /// Reads the server of a proxy. Without a port, curl takes 1080 for all but those of https.
+    pub(crate) fn parse_proxy(address: &str) -> Result<Self, String> {
+        match address.strip_prefix("http://") {
+            Some(rest) => Self::parse(&format!("socks5://{rest}")),
+            None => Self::parse(address),
+        }
+    }
+
     /// Checks the host as far as its text tells.
     pub(crate) fn check_host(&self, policy: AddressPolicy) -> Result<(), AddressError> {
         policy.check_host(&self.host)
@@ -154,6 +162,8 @@ mod tests {
         ] {
             assert_eq!(parse(url), expected, "{url}");
         }
+        assert_eq!(GitServer::parse_proxy("http://u:p@proxy").map(|server| server.port), Ok(1080));
+        assert_eq!(GitServer::parse_proxy("https://proxy:3128").map(|server| server.port), Ok(3128));
         for unclear in [
             "https://a@b@c/r",
             "https://127.0.0%2e1/r",
