@@ -166,6 +166,23 @@ fn syncs_are_not_written_by_everyone_who_edits() {
 }
 
 #[test]
+fn the_loop_writes_no_objects_but_its_own() {
+    let rules = federate_yaml::read_stream(read("deploy/sync/rbac.yaml").as_bytes()).documents;
+    let is_own =
+        |value: &Value| value["kind"] == "ClusterRole" && value["metadata"]["name"] == "federate-sync";
+    let role = rules.iter().map(|document| &document.value).find(|value| is_own(value)).unwrap();
+    for rule in role["rules"].as_array().unwrap() {
+        let texts = |key: &str| -> Vec<String> { serde_json::from_value(rule[key].clone()).unwrap() };
+        let (groups, resources, verbs) = (texts("apiGroups"), texts("resources"), texts("verbs"));
+        let writes =
+            verbs.iter().any(|verb| !["get", "list", "watch", "impersonate"].contains(&verb.as_str()));
+        let is_event = resources == ["events"] && verbs == ["create"];
+        assert!(!writes || groups == ["federate.dev"] || is_event, "{rule}");
+        assert!(!resources.iter().any(|resource| resource == "configmaps" || resource == "*"), "{rule}");
+    }
+}
+
+#[test]
 fn nothing_of_the_kustomization_is_missing() {
     let kustomization = read("deploy/sync/kustomization.yaml");
     let resources = kustomization.lines().filter_map(|line| line.strip_prefix("- "));
