@@ -55,10 +55,11 @@ impl GitServer {
             }
             None => (Transport::Ssh, url.split_once(':').ok_or_else(unclear)?.0, 22),
         };
-        let host = match authority.split_once('@') {
-            Some((_, host)) => host,
-            None => authority,
-        };
+        let (user, host) = authority.split_once('@').unwrap_or(("", authority));
+        // Some programs take it for a slash, which ends the server.
+        if user.contains('\\') {
+            return Err(unclear());
+        }
         let (host, port) = match host.rsplit_once(':') {
             Some((host, port)) if !port.ends_with(']') => (host, port.parse().map_err(|_| unclear())?),
             _ => (host, port),
