@@ -3,6 +3,7 @@
 //! The lists are those of the document and of its parts. What is left out is counted in `leftOut`, with a cursor for the next part;
 //! a document that fits has no such key and is that of `-o json`.
 
+use federate_kubernetes::display_text::escape_text;
 use federate_kubernetes::hex::to_hex;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -11,6 +12,12 @@ use sha2::{Digest, Sha256};
 pub(super) const DEFAULT_LIMIT: usize = 20_000;
 /// The limits that can be asked for.
 pub(super) const LIMITS: std::ops::RangeInclusive<usize> = 1_000..=100_000;
+
+/// How many characters an answer may have: what a call asks for, or [`DEFAULT_LIMIT`].
+pub(super) fn find_limit(arguments: &Map<String, Value>) -> usize {
+    let asked = arguments.get("limit").and_then(Value::as_u64).and_then(|limit| usize::try_from(limit).ok());
+    asked.filter(|limit| LIMITS.contains(limit)).unwrap_or(DEFAULT_LIMIT)
+}
 
 /// Maps with a key for each cluster, which are as long as lists.
 const MAPS: [&str; 1] = ["capacity"];
@@ -29,6 +36,18 @@ struct Shortened {
     characters: usize,
     items: usize,
 }
+
+/// How many characters the words about what is left out take.
+const LEFT_OUT_LENGTH: usize = 400;
+
+/// How many characters the words about the rest of a text, a list or a map take.
+const NOTE_LENGTH: usize = 24;
+
+/// How many characters each entry of a list or a map has that is cut to a limit.
+const MIN_SHARE: usize = 80;
+
+/// How many characters of a key of a map are kept that is cut to a limit.
+const KEY_LENGTH: usize = 24;
 
 /// Which part of a document is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,24 +86,34 @@ impl ExcerptRequest {
         escape_strings(&mut frame);
         let identity = compute_identity(text);
         let start = self.read_cursor(&identity)?;
+        if start == 0 && self.matching.is_none() && count_characters(&frame) <= limit {
+            return Ok(frame);
+        }
         let mut items = Vec::new();
         if let Value::Object(parts) = &mut frame {
             take_items(parts, &mut items);
         }
-        let mut is_shortened = shorten(&mut frame, SHORTENED[0]);
         if let Some(matching) = &self.matching {
             let matching = matching.to_lowercase();
             items.retain(|item| item.contains(&matching));
         }
         let total = items.len();
-        let mut left = limit.saturating_sub(frame.to_string().len());
+        let room = limit.saturating_sub(LEFT_OUT_LENGTH);
+        let mut is_shortened = shorten_frame(&mut frame, if items.is_empty() { room } else { room / 2 });
+        let mut left = room.saturating_sub(count_characters(&frame));
         let mut shown = 0;
         for mut item in items.into_iter().skip(start) {
             for step in SHORTENED {
                 if item.length > left && shown == 0 {
                     is_shortened |= shorten(&mut item.value, step);
-                    item.length = item.value.to_string().len();
+                    item.measure();
                 }
+            }
+            if item.length > left && shown == 0 {
+                item.key = item.key.map(|key| cut_text(&key, KEY_LENGTH));
+                let more = item.key.as_ref().map_or(1, |key| key.len() + 4);
+                is_shortened |= cut_value(&mut item.value, left.saturating_sub(more));
+                item.measure();
             }
             if item.length > left && shown > 0 {
                 break;
@@ -105,7 +134,7 @@ impl ExcerptRequest {
                     "ask again with this `cursor` for the next items, or with `matching` for those that contain a text".into();
             }
             if is_shortened {
-                about["shortened"] = "texts and lists that end with `… more` are shortened".into();
+                about["shortened"] = "texts, lists and maps that end with `… more` are shortened".into();
             }
             parts.insert("leftOut".to_owned(), about);
         }
@@ -122,6 +151,20 @@ impl ExcerptRequest {
         }
         Err("the cursor belongs to another answer: the repo or the question has changed since; ask without it".to_owned())
     }
+}
+
+/// Shortens what of a document is in no list. Its own keys stay.
+fn shorten_frame(frame: &mut Value, room: usize) -> bool {
+    let mut is_shortened = shorten(frame, SHORTENED[0]);
+    for step in SHORTENED.into_iter().skip(1) {
+        if count_characters(frame) > room {
+            is_shortened |= shorten(frame, step);
+        }
+    }
+    if let Value::Object(parts) = frame {
+        is_shortened |= share_among_keys(parts, room);
+    }
+    is_shortened
 }
 
 /// What tells answers apart.
@@ -157,8 +200,13 @@ fn take_list(list: &mut Vec<Value>, path: &[String], items: &mut Vec<Item>) {
 
 impl Item {
     fn new(path: Vec<String>, key: Option<String>, value: Value) -> Self {
-        let length = value.to_string().len() + key.as_ref().map_or(1, |key| key.len() + 4);
-        Self { path, key, value, length }
+        let mut item = Self { path, key, value, length: 0 };
+        item.measure();
+        item
+    }
+
+    fn measure(&mut self) {
+        self.length = count_characters(&self.value) + self.key.as_ref().map_or(1, |key| key.len() + 4);
     }
 
     fn contains(&self, matching: &str) -> bool {
@@ -168,13 +216,18 @@ impl Item {
 
     /// Puts it back where it was taken from.
     fn put_back(self, document: &mut Value) {
-        let mut place = Some(document);
-        for name in &self.path {
-            place = place.and_then(|place| place.get_mut(name));
+        let mut place = document;
+        for name in self.path {
+            let Value::Object(map) = place else { return };
+            // A part that was cut may have lost it.
+            place = map.entry(name).or_insert(Value::Null);
+        }
+        if place.is_null() {
+            *place = if self.key.is_some() { json!({}) } else { json!([]) };
         }
         match (place, self.key) {
-            (Some(Value::Array(list)), _) => list.push(self.value),
-            (Some(Value::Object(map)), Some(key)) => drop(map.insert(key, self.value)),
+            (Value::Array(list), _) => list.push(self.value),
+            (Value::Object(map), Some(key)) => drop(map.insert(key, self.value)),
             _ => {}
         }
     }
@@ -226,29 +279,99 @@ fn shorten(value: &mut Value, most: Shortened) -> bool {
     }
 }
 
+/// Cuts a value to this many characters of JSON, whatever it is, and returns whether anything is left out. Of lists and maps, as many
+/// entries stay as have room for a few words each.
+fn cut_value(value: &mut Value, room: usize) -> bool {
+    if count_characters(value) <= room {
+        return false;
+    }
+    match value {
+        Value::String(text) => *text = cut_text(text, room.saturating_sub(NOTE_LENGTH)),
+        Value::Array(list) => {
+            let keep = room.saturating_sub(NOTE_LENGTH) / MIN_SHARE;
+            let rest = list.len().saturating_sub(keep);
+            list.truncate(keep);
+            let is_text = list.iter().all(Value::is_string);
+            share_room(list.iter_mut().map(|value| (0, value)).collect(), room.saturating_sub(NOTE_LENGTH));
+            if rest > 0 && is_text {
+                list.push(format!("… {rest} more").into());
+            }
+        }
+        Value::Object(map) => {
+            let keep = room.saturating_sub(NOTE_LENGTH) / MIN_SHARE;
+            let rest = map.len().saturating_sub(keep);
+            let kept = std::mem::take(map).into_iter().take(keep);
+            map.extend(kept.map(|(key, value)| (cut_text(&key, KEY_LENGTH), value)));
+            share_among_keys(map, room.saturating_sub(NOTE_LENGTH));
+            if rest > 0 {
+                map.insert("…".to_owned(), format!("{rest} more").into());
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+    true
+}
+
+/// Cuts the values of a map, whose keys stay.
+fn share_among_keys(map: &mut Map<String, Value>, room: usize) -> bool {
+    share_room(map.iter_mut().map(|(key, value)| (key.len() + 4, value)).collect(), room.saturating_sub(2))
+}
+
+/// Cuts the longest values so that all have this many characters together, each with some more.
+fn share_room(values: Vec<(usize, &mut Value)>, room: usize) -> bool {
+    let mut lengths: Vec<usize> =
+        values.iter().map(|(more, value)| count_characters(value) + more + 1).collect();
+    lengths.sort_unstable();
+    let (mut left, mut to_come, mut share) = (room, lengths.len(), usize::MAX);
+    for length in lengths {
+        if length > left / to_come.max(1) {
+            share = left / to_come.max(1);
+            break;
+        }
+        left -= length;
+        to_come -= 1;
+    }
+    let mut is_cut = false;
+    for (more, value) in values {
+        is_cut |= cut_value(value, share.saturating_sub(more + 1));
+    }
+    is_cut
+}
+
+/// The beginning of a text that has at most this many characters in JSON, and how many are left out.
+pub(super) fn cut_text(text: &str, most: usize) -> String {
+    let mut length = 0;
+    for (at, c) in text.char_indices() {
+        length += match c {
+            '"' | '\\' | '\n' | '\t' => 2,
+            c => c.len_utf8(),
+        };
+        if length > most {
+            let (shown, rest) = text.split_at(at);
+            return format!("{shown}… {} more", rest.chars().count());
+        }
+    }
+    text.to_owned()
+}
+
+fn count_characters(value: &Value) -> usize {
+    value.to_string().len()
+}
+
 /// Writes characters that cannot be seen as `\u{…}`, as the tables do: what an assistant reads is what a person would.
 fn escape_strings(value: &mut Value) {
     match value {
-        Value::String(text) if text.contains(is_hidden) => {
-            let mut escaped = String::with_capacity(text.len() + 16);
-            for c in text.chars() {
-                if is_hidden(c) { escaped.extend(c.escape_unicode()) } else { escaped.push(c) }
-            }
-            *text = escaped;
-        }
+        Value::String(text) => *text = escape_text(text),
         Value::Array(list) => list.iter_mut().for_each(escape_strings),
-        Value::Object(map) => map.values_mut().for_each(escape_strings),
+        Value::Object(map) => {
+            map.values_mut().for_each(escape_strings);
+            if map.keys().any(|key| escape_text(key) != *key) {
+                *map =
+                    std::mem::take(map).into_iter().map(|(key, value)| (escape_text(&key), value)).collect();
+            }
+        }
         _ => {}
     }
-}
-
-/// Whether a character controls a terminal, the direction of text, or has no width: tags and selectors can hide whole sentences.
-fn is_hidden(c: char) -> bool {
-    (c.is_control() && c != '\n' && c != '\t')
-        || matches!(
-            c,
-            '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e0fff}'
-        )
 }
 
 #[cfg(test)]
@@ -283,7 +406,7 @@ mod tests {
         loop {
             let request = ExcerptRequest { limit: Some(1_500), cursor, ..ExcerptRequest::default() };
             let part = request.take_from(&text).unwrap();
-            assert!(part.to_string().len() < 2_000, "{}", part.to_string().len());
+            assert!(part.to_string().len() <= 1_500, "{}", part.to_string().len());
             assert_eq!(part["totals"], whole["totals"]);
             objects.extend(part["objects"].as_array().unwrap().iter().cloned());
             keys.extend(part["capacity"].as_object().unwrap().keys().cloned());
@@ -310,7 +433,7 @@ mod tests {
         let text = json!({"objects": [{"diff": "x".repeat(50_000), "names": vec!["y"; 5_000]}]}).to_string();
         let request = ExcerptRequest { limit: Some(2_000), ..ExcerptRequest::default() };
         let taken = request.take_from(&text).unwrap();
-        assert!(taken.to_string().len() < 2_500 && taken["leftOut"]["shortened"].is_string());
+        assert!(taken.to_string().len() <= 2_000 && taken["leftOut"]["shortened"].is_string());
         assert!(taken["objects"][0]["diff"].as_str().unwrap().ends_with("more"));
     }
 
@@ -331,8 +454,40 @@ mod tests {
 
     #[test]
     fn what_cannot_be_seen_is_shown() {
-        let text = json!({"message": "a\u{202e}b\u{1b}[31m\u{e0041}\u{200b}\nc"}).to_string();
-        let taken = ExcerptRequest::default().take_from(&text).unwrap();
+        let text = json!({"message": "a\u{202e}b\u{1b}[31m\u{e0041}\u{200b}\nc", "labels": {"d\u{61c}": "e\u{fe0f}"}});
+        let taken = ExcerptRequest::default().take_from(&text.to_string()).unwrap();
         assert_eq!(taken["message"], "a\\u{202e}b\\u{1b}[31m\\u{e0041}\\u{200b}\nc");
+        assert_eq!(taken["labels"]["d\\u{61c}"], "e\\u{fe0f}");
+    }
+
+    #[test]
+    fn no_answer_exceeds_its_limit() {
+        let map = |entries: usize, width: usize| -> Value {
+            (0..entries)
+                .map(|at| (format!("{at}{}", "k".repeat(width)), Value::from("v".repeat(width))))
+                .collect()
+        };
+        let quoted = "\"\n\\".repeat(3_000);
+        let documents = [
+            json!({"cluster": "m1", "labels": map(6_000, 40), "placements": []}),
+            json!({"clusters": [{"name": "m1", "labels": map(6_000, 40), "taints": [map(50, 9), map(3, 5_000)]}]}),
+            json!({"capacity": {("k".repeat(9_000)): map(100, 100)}}),
+            json!({"verdict": {"sentence": quoted, "objects": ["x".repeat(9_000), quoted], "counts": map(500, 3)}}),
+            json!({"text": quoted, "deep": {"deep": {"deep": [[map(2_000, 2), quoted], map(10, 900)]}}, "rows": [quoted]}),
+            json!({"numbers": vec![vec![1; 40]; 900], "more": {"lists": vec![vec!["é"; 60]; 60]}}),
+            Value::Object((0..20).map(|at| (format!("list{at}"), json!([map(60, 60)]))).collect()),
+        ];
+        for document in &documents {
+            for limit in [1_000, 1_500, 20_000, 100_000] {
+                let mut request = ExcerptRequest { limit: Some(limit), ..ExcerptRequest::default() };
+                for _ in 0..3 {
+                    let part = request.take_from(&document.to_string()).unwrap();
+                    let length = part.to_string().len();
+                    assert!(length <= limit, "{length} of {limit}");
+                    let Some(cursor) = part["leftOut"]["cursor"].as_str() else { break };
+                    request.cursor = Some(cursor.to_owned());
+                }
+            }
+        }
     }
 }
