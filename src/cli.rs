@@ -59,6 +59,7 @@ mod wrapping;
 pub use crash::exit_on_panic;
 use exit::CommandError;
 pub use exit::Exit;
+use federate_kubernetes::display_text::{escape_json, escape_styled, escape_text};
 
 /// Render per-cluster Kubernetes manifests by running the multi-cluster scheduler offline
 ///
@@ -127,12 +128,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
     clap_complete::CompleteEnv::with_factory(Cli::command).complete();
     let cli = match Cli::try_parse_from(cluster_names::repeat_option(args)) {
         Ok(cli) => cli,
-        Err(error) => {
-            let exit = if error.use_stderr() { Exit::Error } else { Exit::Clean };
-            // If printing fails, there is no other way to report it.
-            let _ = error.print();
-            return exit;
-        }
+        Err(error) => return print_usage(&error),
     };
     choose_color(cli.color);
     let outcome = match cli.command {
@@ -158,18 +154,48 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Ok(exit) => exit,
         Err(CommandError::BrokenPipe) => Exit::Clean,
         Err(CommandError::Failed(message)) => {
-            print_notice(&format!("error: {message}\n"));
+            print_notice(&format!("error: {}\n", escape_text(&message)));
             Exit::Error
         }
     }
 }
 
+/// Prints help to standard output, and what is wrong with arguments to standard error, where they may be quoted.
+fn print_usage(error: &clap::Error) -> Exit {
+    let rendered = error.render();
+    let is_help = !error.use_stderr();
+    let is_colored = if is_help { use_color(&io::stdout()) } else { use_color(&io::stderr()) };
+    let text = if is_colored {
+        escape_styled(&rendered.ansi().to_string())
+    } else {
+        escape_text(&rendered.to_string())
+    };
+    // If printing fails, there is no other way to report it.
+    let _ = if is_help {
+        io::stdout().write_all(text.as_bytes())
+    } else {
+        io::stderr().write_all(text.as_bytes())
+    };
+    if is_help { Exit::Clean } else { Exit::Error }
+}
+
+/// Text for people as it goes to a stream: whatever repos, servers, remotes and arguments say can be seen, and on a terminal, lines
+/// fit the width.
+fn format_shown(text: &str, stream: &(impl RawStream + IsTerminal + AsFd)) -> String {
+    let text = if use_color(stream) { escape_styled(text) } else { escape_text(text) };
+    match terminal_width(stream) {
+        Some(width) => wrapping::wrap_text(&text, width),
+        None => text,
+    }
+}
+
 /// Prints a result for people to standard output: on a terminal, its lines fit the width.
 fn print_text(text: &str) -> Result<(), CommandError> {
-    match terminal_width(&io::stdout()) {
-        Some(width) => print_unchanged(&wrapping::wrap_text(text, width)),
-        None => print_unchanged(text),
-    }
+    let text = format_shown(text, &io::stdout());
+    progress::stop_line();
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
 }
 
 /// The width of the terminal to which a stream goes, if it goes to one.
@@ -178,21 +204,19 @@ fn terminal_width(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
     size.map(|(columns, _)| usize::from(columns.0))
 }
 
-/// Prints a result for scripts or files to standard output, as it is.
+/// Prints a result for scripts or files to standard output: as it is, unless that is a terminal.
 fn print_unchanged(text: &str) -> Result<(), CommandError> {
-    progress::stop_line();
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    Ok(out.flush()?)
+    print_to(|out| out.write_all(text.as_bytes()), escape_text)
 }
 
 /// Prints the result as JSON or YAML.
 fn print_value<T: serde::Serialize>(value: &T, format: settings::OutputFormat) -> Result<(), CommandError> {
     if format == settings::OutputFormat::Json {
-        return print_to(|out| {
+        let write = |out: &mut dyn io::Write| {
             serde_json::to_writer_pretty(&mut *out, value).map_err(io::Error::from)?;
             out.write_all(b"\n")
-        });
+        };
+        return print_to(write, escape_json);
     }
     let value = serde_json::to_value(value).map_err(|e| CommandError::Failed(e.to_string()))?;
     let mut text = String::new();
@@ -200,19 +224,27 @@ fn print_value<T: serde::Serialize>(value: &T, format: settings::OutputFormat) -
     print_unchanged(&text)
 }
 
-/// Prints what `write` writes, as it comes.
-fn print_to(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> Result<(), CommandError> {
+/// Prints what `write` writes, as it comes; to a terminal, what `escape` makes of it.
+fn print_to(
+    write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
+    escape: fn(&str) -> String,
+) -> Result<(), CommandError> {
     progress::stop_line();
     let mut out = io::BufWriter::new(io::stdout().lock());
-    write(&mut out)?;
+    if out.get_ref().is_terminal() {
+        let mut bytes = Vec::new();
+        write(&mut bytes)?;
+        out.write_all(escape(&String::from_utf8_lossy(&bytes)).as_bytes())?;
+    } else {
+        write(&mut out)?;
+    }
     Ok(out.flush()?)
 }
 
 /// Prints to standard error, and ignores that it may be closed.
 fn print_notice(text: &str) {
     progress::stop_line();
-    let wrapped = terminal_width(&io::stderr()).map(|width| wrapping::wrap_text(text, width));
-    let _ = io::stderr().lock().write_all(wrapped.as_deref().unwrap_or(text).as_bytes());
+    let _ = io::stderr().lock().write_all(format_shown(text, &io::stderr()).as_bytes());
 }
 
 /// Makes the choice of `--color` that of all streams.

@@ -7,6 +7,7 @@ use std::path::Path;
 use clap_complete::CompletionCandidate;
 
 use federate_dialects::DIALECTS;
+use federate_kubernetes::display_text::is_printable;
 use federate_report::plan;
 use federate_session::{Session, SessionOptions};
 use federate_source::WorkTree;
@@ -46,7 +47,9 @@ pub(super) fn complete_revisions(current: &OsStr) -> Vec<CompletionCandidate> {
 
 fn filter_candidates(current: &OsStr, values: impl Iterator<Item = String>) -> Vec<CompletionCandidate> {
     let current = current.to_string_lossy();
-    values.filter(|value| value.starts_with(&*current)).map(CompletionCandidate::new).collect()
+    // A shell prints a value as it is, so that one in which something is hidden is not offered.
+    let shown = values.filter(|value| value.starts_with(&*current) && value.chars().all(is_printable));
+    shown.map(CompletionCandidate::new).collect()
 }
 
 fn open_session() -> Option<Session> {

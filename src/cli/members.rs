@@ -17,6 +17,7 @@ use super::settings::RepoArgs;
 use super::{CommandError, Exit, print_notice};
 use federate_engine::deletions::PruneLimit;
 use federate_kubernetes::ClusterName;
+use federate_kubernetes::display_text::escape_line;
 use federate_reconcile::cluster::PruneOptions;
 use federate_reconcile::{ActionKind, Actions, ApplySet, DryRunStrategy, RepoRef};
 use federate_report::actions as report;
@@ -280,11 +281,9 @@ fn stop_message(purpose: Purpose) -> &'static str {
     }
 }
 
-/// Prints errors or warnings to standard error, without control characters: a server's answer must not
-/// control the terminal.
+/// Prints errors or warnings to standard error, one per line.
 pub(super) fn print_lines(word: &str, lines: &[String]) {
     for line in lines {
-        let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        print_notice(&format!("{word}: {line}\n"));
+        print_notice(&format!("{word}: {}\n", escape_line(line)));
     }
 }

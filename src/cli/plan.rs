@@ -10,6 +10,7 @@ use super::{CommandError, Exit, page, print_notice, print_text, print_to, print_
 use federate_dialect::Placement;
 use federate_engine::previous;
 use federate_kubernetes::ObjectRef;
+use federate_kubernetes::display_text::{escape_json, escape_text};
 use federate_report::control_plane_objects::control_plane_line;
 use federate_report::decisions::{DecisionShape, write_decisions};
 use federate_report::page::PageHost;
@@ -92,8 +93,8 @@ impl PlanCommand {
         match self.output {
             Output::Table | Output::Wide => print_text(&self.format_table(&session))?,
             Output::Name => print_unchanged(&report::format_names(&plan))?,
-            Output::Json => print_to(|out| previous::write_plan_json(&plan, out))?,
-            Output::Yaml => print_to(|out| previous::write_plan_in_full(&plan, out))?,
+            Output::Json => print_to(|out| previous::write_plan_json(&plan, out), escape_json)?,
+            Output::Yaml => print_to(|out| previous::write_plan_in_full(&plan, out), escape_text)?,
             Output::Html => print_unchanged(&self.render_page(&session)?)?,
             Output::Decisions => {
                 print_unchanged(&decisions(&session, &plan, DecisionShape::ClusterInventory))?;

@@ -16,6 +16,7 @@ use super::{CommandError, Exit, print_notice, use_color};
 use federate_dialects::DIALECTS;
 use federate_engine::any_error;
 use federate_engine::snapshot::{self, ControlPlaneContents, DESCRIPTION_FILE, SnapshotInput};
+use federate_kubernetes::display_text::escape_line;
 use federate_kubernetes::{Finding, Object, ObjectRef};
 use federate_repo::{Repo, RepoFile};
 use federate_report::findings;
@@ -88,8 +89,7 @@ impl SnapshotCommand {
         }
         self.read_servers(&mut captured)?;
         for (cluster, why) in &captured.failed {
-            let line: String = why.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-            print_notice(&format!("error: {cluster}: {line}\n"));
+            print_notice(&format!("error: {cluster}: {}\n", escape_line(why)));
         }
         self.write_captured(&captured)?;
         Ok(if captured.failed.is_empty() { exit_for_findings(&found) } else { Exit::Error })

@@ -498,3 +498,80 @@ fn links_with_a_nul_lead_nowhere() {
     assert!(ran.err.contains("a.yaml") && !ran.err.contains("panicked"), "{ran:#?}");
     sandbox.run(&format!("plan --rev {links}:folder")).code(2);
 }
+
+/// A tree of 32 folders in each of its nine levels has 32⁹ entries and 1.8 kB.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_few_small_trees_end_soon_and_take_little() {
+    let sandbox = Sandbox::web();
+    sandbox.git("init -q -b main");
+    let repository = git2::Repository::open(sandbox.path("")).unwrap();
+    let names: Vec<String> = (0..32).map(|number| format!("{number}")).collect();
+    let bomb = commit_tree(&repository, nested(&repository, b"a", &names, 9));
+    let started = std::time::Instant::now();
+    // It takes some hundred MiB of addresses at its start.
+    let ran = sandbox.limited("ulimit -v 3000000", &format!("plan --rev {bomb}")).code(2);
+    assert!(ran.err.contains("the repo has too many files and folders, or too deep ones"), "{ran:#?}");
+    assert!(started.elapsed() < std::time::Duration::from_secs(60), "{:?}", started.elapsed());
+}
+
+/// Writes a tree as it is, which git itself would not write.
+fn write_raw_tree(repository: &git2::Repository, entries: &[(&str, &[u8], git2::Oid)]) -> git2::Oid {
+    let mut bytes = Vec::new();
+    for (mode, name, id) in entries {
+        bytes.extend_from_slice(mode.as_bytes());
+        bytes.push(b' ');
+        bytes.extend_from_slice(name);
+        bytes.push(0);
+        bytes.extend_from_slice(id.as_bytes());
+    }
+    repository.odb().unwrap().write(git2::ObjectType::Tree, &bytes).unwrap()
+}
+
+#[test]
+fn trees_that_git_refuses_are_refused_by_name() {
+    let sandbox = Sandbox::web();
+    sandbox.git("init -q -b main");
+    let repository = git2::Repository::open(sandbox.path("")).unwrap();
+    let [one, other] = ["a: 1\n", "a: 2\n"].map(|text| repository.blob(text.as_bytes()).unwrap());
+    let folder = write_raw_tree(&repository, &[("100644", b"a.yaml", one)]);
+    let mut trees = vec![
+        (
+            write_raw_tree(&repository, &[("100644", b"a.yaml", one), ("100644", b"a.yaml", other)]),
+            "two entries `a.yaml`",
+        ),
+        (
+            write_raw_tree(
+                &repository,
+                &[("100644", b"a", one), ("100644", b"a.yaml", one), ("40000", b"a", folder)],
+            ),
+            "two entries `a`",
+        ),
+    ];
+    for name in [".git", ".GIT", "..", ".", ".git ", "git~1", ".g\u{200c}it", ".git::$INDEX_ALLOCATION"] {
+        let tree = write_raw_tree(&repository, &[("40000", name.as_bytes(), folder)]);
+        trees.push((tree, "whose name"));
+    }
+    trees.push((
+        write_raw_tree(&repository, &[("100644", b"b/../../c.yaml", one)]),
+        "whose name contains a slash",
+    ));
+    for (tree, why) in trees {
+        for root in [tree, write_raw_tree(&repository, &[("40000", b"below", tree)])] {
+            let commit = repository_commit(&repository, root);
+            let ran = sandbox.run(&format!("plan --rev {commit}")).code(2);
+            assert!(ran.err.contains(why) && ran.err.contains("git refuses such a tree"), "{why}: {ran:#?}");
+        }
+    }
+    // An empty name is no tree at all for libgit2.
+    let empty = write_raw_tree(&repository, &[("100644", b"", one)]);
+    sandbox.run(&format!("plan --rev {}", repository_commit(&repository, empty))).code(2);
+}
+
+/// Commits a tree that libgit2 may not read.
+fn repository_commit(repository: &git2::Repository, tree: git2::Oid) -> git2::Oid {
+    let text = format!(
+        "tree {tree}\nauthor a <a@example.com> 0 +0000\ncommitter a <a@example.com> 0 +0000\n\nodd\n"
+    );
+    repository.odb().unwrap().write(git2::ObjectType::Commit, text.as_bytes()).unwrap()
+}

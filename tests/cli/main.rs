@@ -71,6 +71,7 @@ mod sync;
 #[cfg(feature = "live")]
 mod sync_loop;
 mod sync_push;
+mod terminal;
 mod versions;
 mod watch;
 mod whatif;

@@ -236,7 +236,10 @@ fn no_message_shows_a_secret() {
     registry.state().denied = ["acme/fleet/m2".to_owned()].into();
     log_in(&sandbox, &registry);
     let said = push(&sandbox, &registry, "--tag latest").code(2).err;
-    assert!(said.contains("does not let federate take a blob of acme/fleet/m2 (not [31myours)"), "{said}");
+    assert!(
+        said.contains("does not let federate take a blob of acme/fleet/m2 (not \\u{1b}[31myours)"),
+        "{said}"
+    );
     assert!(
         !said.contains("hunter2") && !said.contains("secret-token") && !said.contains("dXNlcjpodW50ZXIy"),
         "{said}"

@@ -1,6 +1,7 @@
 //! `federate sync --once` with git repositories and folders: commits, the state folder, the number of
 //! requests, and what prevents a round.
 
+use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
@@ -274,6 +275,67 @@ fn rewritten_history_and_a_lost_cache_are_no_obstacle() {
     origin.once().code(0);
     assert!(origin.rendered(M1).contains("replicas: 8"));
     assert_eq!(origin.sandbox.git("-C origin.git rev-list --count rendered").trim(), "4");
+}
+
+#[test]
+fn a_tag_that_is_moved_to_other_history_is_noted() {
+    let origin = Origin::new();
+    for kind in ["", "-a -m release "] {
+        let tag = |files: &Sandbox| {
+            files.git(&format!("tag -f {kind}v1"));
+            files.git("push -q --force origin v1");
+        };
+        tag(&origin.files);
+        let text = origin.sandbox.read("sync.yaml").replace("{branch: main}", "{tag: v1}");
+        origin.sandbox.write("sync.yaml", text);
+        origin.once().code(0);
+        origin.files.write("web.yaml", WEB.replace("replicas: 4", "replicas: 8"));
+        origin.push("more");
+        tag(&origin.files);
+        let ran = origin.once().code(0);
+        assert!(!ran.err.contains("rewritten") && origin.status()["rewritten"].is_null(), "{ran:#?}");
+        let before = origin.status()["lastAppliedRevision"].clone();
+        origin.files.git("checkout -q --orphan other");
+        origin.files.write("web.yaml", WEB.replace("replicas: 4", "replicas: 12"));
+        origin.files.git("add -A");
+        origin.files.git("commit -q -m unrelated");
+        tag(&origin.files);
+        let ran = origin.once().code(0);
+        assert!(ran.err.contains("the history was rewritten"), "{ran:#?}");
+        assert_eq!(origin.status()["rewritten"], before);
+        origin.files.git("branch -q -M main");
+        origin.files.write("web.yaml", WEB);
+        origin.push("again");
+        std::fs::remove_dir_all(origin.sandbox.path("state")).unwrap();
+    }
+}
+
+/// The address that a Sync names is the only one that is asked, also with the user's own git.
+#[test]
+fn redirects_are_not_followed() {
+    let origin = Origin::new();
+    let server = Server::start(&origin.sandbox.path(""));
+    let to = server.address();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut head = [0; 4096];
+            let length = stream.read(&mut head).unwrap();
+            let head = String::from_utf8_lossy(&head[..length]);
+            let path = head.split(' ').nth(1).unwrap_or("/");
+            let answer = format!(
+                "HTTP/1.1 302 Found\r\nLocation: {to}{path}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            );
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    origin.sync(&format!("{address}/origin.git"), "commit: {branch: rendered}");
+    server.requests();
+    let ran = origin.once().code(2);
+    assert!(ran.out.contains("GitOperationFailed"), "{ran:#?}");
+    assert_eq!(server.requests(), 0, "the other server was asked: {ran:#?}");
 }
 
 #[test]

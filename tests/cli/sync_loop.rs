@@ -243,3 +243,20 @@ fn an_address_that_is_taken_is_an_error() {
         .err;
     assert!(said.contains("the webhook token is empty"), "{said}");
 }
+
+/// A git server that accepts a connection and says nothing.
+#[test]
+fn a_signal_ends_a_round_that_hangs() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/r.git", silent.local_addr().unwrap());
+    let sandbox = Sandbox::new()
+        .file("sync.yaml", SYNC.replace("url: repo", &format!("url: '{url}', ref: {{branch: main}}")));
+    let running = Running::start(&sandbox, "");
+    let (_asked, _) = silent.accept().unwrap();
+    let started = Instant::now();
+    let log = sandbox.path("log");
+    assert_eq!(running.end("-TERM"), Some(0));
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    let log = std::fs::read_to_string(log).unwrap();
+    assert!(log.contains("a round that only reads has not ended"), "{log}");
+}

@@ -280,7 +280,11 @@ fn failures_have_a_reason_and_are_retried() {
     registry.state().denied = ["acme/fleet/m2".to_owned()].into();
     fleet.write_replicas(8);
     let ran = fleet.once().code(2);
-    assert!(ran.out.contains("AuthenticationFailed: ") && ran.out.contains("(not [31myours)"), "{}", ran.out);
+    assert!(
+        ran.out.contains("AuthenticationFailed: ") && ran.out.contains("(not \\u{1b}[31myours)"),
+        "{}",
+        ran.out
+    );
     assert_eq!(fleet.status()["artifact"], before, "what is there is said");
     registry.state().denied.clear();
     registry.state().manifest_instead = Some(b"{}".to_vec());

@@ -157,12 +157,12 @@ spec:
 
 await test('drift, served: the page says what drift says, and follows the clusters', async () => {
   const own = writeDump('drift-served-dump', repo, (cluster, objects) => editCluster(Number(cluster.slice(-1)), objects, 'debug'));
-  const { url, server, end } = await serve(repo, ['--drift', '--observed', own]);
+  const { url, server, ask, end } = await serve(repo, ['--drift', '--observed', own]);
   const { page, complaints, close } = await open(url, { server });
   await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Drift' }).click();
   await until(page, () => document.documentElement.dataset.state === 'usable' && document.querySelector('.bar strong')?.textContent === 'federate drift');
   const read = () => JSON.parse(run(federate, ['drift', '.', '--observed', own, '-o', 'json', '--quiet'], repo, [0, 1])).actions.map(({ result, ...action }) => action);
-  assert.deepEqual((await readData(page)).actions, read());
+  assert.deepEqual((await (await ask('/api/drift')).json()).actions.map(({ result, ...action }) => action), read());
   const title = () => page.locator('#sentence').textContent();
   const before = await title();
   await openFirst(page);
@@ -179,14 +179,12 @@ await test('drift, served: the page says what drift says, and follows the cluste
 });
 
 await test('drift, served: without --drift there is none', async () => {
-  const { url, server, end } = await serve(repo);
-  const { page, close } = await open(url, { server });
-  const answer = await page.evaluate(async () => {
-    const response = await fetch('/drift');
-    return [response.status, await response.text()];
-  });
-  assert.equal(answer[0], 404);
-  assert.match(answer[1], /with --drift/);
+  const { url, server, ask, end } = await serve(repo);
+  const answer = await ask('/drift');
+  assert.equal(answer.status, 404);
+  assert.match(await answer.text(), /with --drift/);
+  const { page, close } = await open(url.replace('/#', '/drift#'), { server });
+  assert.match(await page.locator('#sentence').textContent(), /with --drift/);
   await end();
   await close();
 });

@@ -173,7 +173,9 @@ export async function serve(repo, args = []) {
   servers.add(child);
   const ended = new Promise((resolve) => child.on('exit', resolve));
   child.on('exit', () => servers.delete(child));
-  return { url, server: new URL(url).origin + '/', end: () => (child.kill('SIGTERM'), ended) };
+  /** What the API answers to who has the token. */
+  const ask = (path) => fetch(new URL(path, url), { headers: { Authorization: 'Bearer ' + url.split('#token=')[1] } });
+  return { url, server: new URL(url).origin + '/', ask, end: () => (child.kill('SIGTERM'), ended) };
 }
 
 /** Waits until a condition holds in the page. */

@@ -3,8 +3,9 @@
 import assert from 'node:assert/strict';
 import path from 'node:path';
 import fs from 'node:fs';
+import http from 'node:http';
 
-import { HOSTILE, WIDTHS, checkEverywhere, createRepo, federate, findViolations, keep, open, readData, replaceInFile, root, run, serve, test, until, writeFleet, writePage } from './harness.mjs';
+import { HOSTILE, WIDTHS, browser, checkEverywhere, createRepo, federate, findViolations, keep, open, readData, replaceInFile, root, run, serve, test, until, writeFleet, writePage } from './harness.mjs';
 
 const repos = {
   small: createRepo('small', (folder) => fs.cpSync(path.join(root, 'examples/repo'), folder, { recursive: true }), (folder) => {
@@ -227,6 +228,17 @@ await test('without scripts, the verdict can be read', async () => {
   await close();
 });
 
+await test('a printed page has the names of objects and the heads of columns', async () => {
+  const { page, close } = await open(pages.large);
+  await page.emulateMedia({ media: 'print' });
+  const shown = await page.evaluate(() => [...document.querySelectorAll('main button[class]:not(.controls *)')].map((button) => [button.className, getComputedStyle(button).display]));
+  assert.ok(shown.some(([name]) => name === 'region'), JSON.stringify(shown));
+  for (const [name, display] of shown) assert.notEqual(display, 'none', name);
+  assert.ok(await page.locator('.row.item .cell.first').first().isVisible());
+  if (keep) await page.screenshot({ path: path.join(keep, 'printed.png'), fullPage: true });
+  await close();
+});
+
 await test('prints on few pages', async () => {
   const { page, close } = await open(pages.small);
   const pdf = await page.pdf({ format: 'A4', landscape: true });
@@ -271,7 +283,7 @@ async function compareWithCommand(page, repo, options) {
 await test('served: a click loses a cluster, and the answer is that of federate whatif', async () => {
   const { url, server, end } = await serve(repos.small);
   const { page, complaints, close } = await open(url, { server });
-  assert.equal(await page.evaluate(() => location.search), '', 'the token stays in the address');
+  assert.equal(await page.evaluate(() => location.href), server, 'the token stays in the address');
   const before = await page.evaluate(readTitle);
   await page.locator('.matrix-head button.name', { hasText: 'eu-1' }).click();
   await until(page, startsWith, 'After “lose eu-1”');
@@ -290,6 +302,52 @@ await test('served: a click loses a cluster, and the answer is that of federate 
   assert.deepEqual(complaints, []);
   assert.equal(await end(), 0);
   await close();
+});
+
+await test('served: the token stays with the page: a reload, other pages and new tabs have it, and no other server', async () => {
+  const { url, server, end } = await serve(repos.small);
+  const { page, complaints, close } = await open(url + '/Deployment/shop/storefront', { server });
+  assert.match(await page.locator('#pane-title').textContent(), /storefront/);
+  const usable = () => document.documentElement.dataset.state === 'usable';
+  await page.reload();
+  await until(page, usable);
+  assert.match(await page.locator('#pane-title').textContent(), /storefront/, 'the item of the address is open again');
+  await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Check' }).click();
+  await until(page, () => document.querySelector('.bar strong')?.textContent === 'federate check');
+  // A link in a new tab, and an address that somebody types: this tab gives the token.
+  const [tab] = await Promise.all([page.context().waitForEvent('page'), page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Plan' }).click({ modifiers: ['ControlOrMeta'] })]);
+  await until(tab, usable);
+  const typed = await page.context().newPage();
+  await typed.goto(server + 'check');
+  await until(typed, usable);
+  assert.equal(await typed.locator('.bar strong').textContent(), 'federate check');
+  // The address of another run in the same tab replaces the token.
+  await Promise.all([typed.waitForEvent('load'), typed.evaluate(() => void (location.hash = '#token=abc'))]);
+  await until(typed, () => document.getElementById('sentence').textContent.includes('the token is missing or wrong'));
+  // Another port of this host gets nothing that opens the API.
+  let heard;
+  const other = http.createServer((request, response) => {
+    heard = JSON.stringify(request.headers);
+    response.end('<p>other</p>');
+  });
+  await new Promise((done) => other.listen(0, '127.0.0.1', done));
+  const visit = await page.context().newPage();
+  await visit.goto(`http://127.0.0.1:${other.address().port}/`);
+  assert.ok(!heard.includes(url.split('#token=')[1]) && !heard.includes('cookie'), heard);
+  assert.equal(await visit.evaluate(() => sessionStorage.length), 0);
+  other.close();
+  assert.deepEqual(await page.context().cookies(), []);
+  assert.deepEqual(complaints, []);
+  await close();
+  // Who has no token sees nothing of the repo.
+  const stranger = await browser.newContext();
+  const empty = await stranger.newPage();
+  await empty.goto(server);
+  await until(empty, () => document.getElementById('sentence').textContent.includes('has no token'));
+  if (keep) await empty.screenshot({ path: path.join(keep, 'served-without-token.png') });
+  assert.ok(!(await empty.locator('body').innerText()).includes('storefront'));
+  await stranger.close();
+  await end();
 });
 
 /** The rows of the matrix, as they are shown. */
@@ -381,7 +439,7 @@ await test('served: by keyboard, a cluster is resized and tainted, and a mistake
 await test('served: a changed file is shown, and what was chosen stays chosen', async () => {
   const repo = createRepo('edited', (folder) => writeFleet(folder, 20, 10), () => undefined);
   const { url, server, end } = await serve(repo);
-  const { page, complaints, close } = await open(url + '#Deployment/shop/app-3', { server });
+  const { page, complaints, close } = await open(url + '/Deployment/shop/app-3', { server });
   await until(page, () => document.getElementById('pane').textContent.includes('How it was decided') || document.getElementById('pane').textContent.includes('Defined in'));
   assert.match(await page.locator('#pane').textContent(), /templates\.yaml:\d+/, 'the explanation is missing');
   await page.locator('#filter').fill('app-3');
@@ -452,7 +510,7 @@ for (const width of WIDTHS) {
 
 await test('served: text of a repo is text', async () => {
   const { url, server, end } = await serve(repos.hostile);
-  const { page, complaints, close } = await open(url + '#ConfigMap/shop/settings-0', { server });
+  const { page, complaints, close } = await open(url + '/ConfigMap/shop/settings-0', { server });
   await page.locator('#event-cluster').fill('member-001');
   await page.keyboard.press('Enter');
   await until(page, startsWith, 'After “lose member-001”');

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use hmac::{Hmac, KeyInit, Mac};
 use hyper::HeaderMap;
-use hyper::header::{AUTHORIZATION, COOKIE, HOST, HeaderValue, ORIGIN};
+use hyper::header::{AUTHORIZATION, HOST, HeaderValue, ORIGIN};
 use hyper::http::uri::Authority;
 use sha2::Sha256;
 
@@ -34,58 +34,35 @@ pub fn is_same_text(one: &str, other: &str) -> bool {
     one.zip(other).is_some_and(|(one, other)| one.verify(&other.finalize().into_bytes()).is_ok())
 }
 
-/// A random token that every request must carry: as a cookie, or as `Authorization: Bearer`.
-pub struct AccessToken {
-    token: String,
-    cookie: String,
-}
+/// A random token that every request must carry, as `Authorization: Bearer`. It is no cookie: a browser sends those to the servers on
+/// all ports of a host.
+pub struct AccessToken(String);
 
 impl AccessToken {
-    /// A new token. Cookies of one name are sent to all ports of a host, so the name has the port.
+    /// A new token.
     ///
     /// # Errors
     ///
     /// If the operating system has no random bytes.
-    pub fn generate(port: u16) -> std::io::Result<Self> {
+    pub fn generate() -> std::io::Result<Self> {
         let mut bytes = [0_u8; 24];
         getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
         let mut token = String::new();
         for byte in bytes {
             let _ = write!(token, "{byte:02x}");
         }
-        Ok(Self { token, cookie: format!("federate-{port}") })
+        Ok(Self(token))
     }
 
     /// The token, for the address that is printed once.
     pub fn as_text(&self) -> &str {
-        &self.token
+        &self.0
     }
 
-    /// Whether a request carries the token in its headers.
+    /// Whether a request carries the token.
     pub fn is_carried(&self, headers: &HeaderMap) -> bool {
         let bearer = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        if bearer.and_then(|value| value.strip_prefix("Bearer ")).is_some_and(|sent| self.is_token(sent)) {
-            return true;
-        }
-        let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let mut pairs =
-            cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        pairs.any(|(name, value)| name == self.cookie && self.is_token(value))
-    }
-
-    /// Whether the query of an address has the token, as `token=TOKEN`.
-    pub fn is_in_query(&self, query: &str) -> bool {
-        query.split('&').any(|pair| pair.strip_prefix("token=").is_some_and(|sent| self.is_token(sent)))
-    }
-
-    /// Whether a text is the token.
-    fn is_token(&self, sent: &str) -> bool {
-        is_same_text(sent, &self.token)
-    }
-
-    /// The value of `Set-Cookie` that makes a browser carry the token, and no script read it.
-    pub fn format_cookie(&self) -> String {
-        format!("{}={}; Path=/; HttpOnly; SameSite=Strict", self.cookie, self.token)
+        bearer.and_then(|value| value.strip_prefix("Bearer ")).is_some_and(|sent| is_same_text(sent, &self.0))
     }
 }
 
@@ -131,22 +108,19 @@ mod tests {
     }
 
     #[test]
-    fn a_request_carries_the_token_in_a_cookie_or_a_header() {
-        let token = AccessToken::generate(4000).unwrap();
+    fn a_request_carries_the_token_in_a_header_and_in_no_cookie() {
+        let token = AccessToken::generate().unwrap();
         let text = token.as_text().to_owned();
-        assert!(text.len() == 48 && AccessToken::generate(4000).unwrap().as_text() != text);
+        assert!(text.len() == 48 && AccessToken::generate().unwrap().as_text() != text);
         for (name, value, carries) in [
             ("authorization", format!("Bearer {text}"), true),
             ("authorization", format!("Bearer {}", &text[1..]), false),
             ("authorization", text.clone(), false),
-            ("cookie", format!("a=b; federate-4000={text}"), true),
-            ("cookie", format!("federate-4001={text}"), false),
-            ("cookie", format!("federate-4000={text}x"), false),
-            ("cookie", String::new(), false),
+            ("cookie", format!("token={text}"), false),
+            ("cookie", format!("federate-4000={text}"), false),
         ] {
             assert_eq!(token.is_carried(&headers(&[(name, &value)])), carries, "{name}: {value}");
         }
-        assert!(token.is_in_query(&format!("a=1&token={text}")) && !token.is_in_query("token="));
         assert!(!token.is_carried(&HeaderMap::new()));
     }
 }

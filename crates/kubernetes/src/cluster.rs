@@ -7,6 +7,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use super::display_text::escape_line;
 use super::object::{Labels, Object, ObjectRef, Origin};
 use super::quantity::Quantity;
 
@@ -152,8 +153,8 @@ impl NotReady {
 impl std::fmt::Display for NotReady {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { since, why } = self;
-        // Without control characters: the text comes from an API server.
-        let why: String = why.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        // The text comes from an API server.
+        let why = escape_line(why);
         match since {
             Some(since) => write!(f, "not ready since {since} ({why})"),
             None => write!(f, "not ready ({why})"),

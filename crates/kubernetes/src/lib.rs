@@ -9,6 +9,7 @@ extern crate self as federate_kubernetes;
 pub mod cluster;
 pub mod condition;
 pub mod connection;
+pub mod display_text;
 pub mod ecosystem;
 pub mod finding;
 pub mod formatted_quantity;

@@ -2,10 +2,16 @@
 //! credential.
 
 use federate_http_client::find_refusal;
+use federate_kubernetes::display_text::shorten_line;
 use federate_kubernetes::object::field_text;
 use http::StatusCode;
 use kube::client::AuthError;
 use serde_json::Value;
+
+/// The most characters of a message that are kept: it may be the server of a stranger.
+const MAX_MESSAGE_CHARACTERS: usize = 2_000;
+/// The most characters of a reason that are kept, which is one word.
+const MAX_REASON_CHARACTERS: usize = 100;
 
 /// A refusal of an API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +39,8 @@ impl StatusError {
             },
         };
         let message = if message.is_empty() { format!("HTTP {code}") } else { message };
-        Self { code: code.as_u16(), reason: field_text(status, "reason").to_owned(), message }
+        let reason = shorten_line(field_text(status, "reason"), MAX_REASON_CHARACTERS);
+        Self { code: code.as_u16(), reason, message: shorten_line(&message, MAX_MESSAGE_CHARACTERS) }
     }
 
     /// Whether the object or the resource does not exist.
@@ -151,6 +158,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_message_is_one_line_that_can_be_seen_and_has_a_limit() {
+        let long = "x".repeat(100_000);
+        let status = json!({"kind": "Status", "reason": "a\u{1b}[2J", "message": format!("no\n\u{202e}way\u{1b}]52;c;eA==\u{7} {long}")});
+        let error = StatusError::from_answer(StatusCode::FORBIDDEN, &status, false);
+        assert!(error.message.starts_with("no \\u{202e}way\\u{1b}]52;c;eA==\\u{7} xxx"), "{}", error.message);
+        assert!(error.message.chars().count() < 2_100 && error.message.ends_with('…'));
+        assert_eq!(error.reason, "a\\u{1b}[2J");
+    }
 
     #[test]
     fn messages_about_a_secret_are_not_repeated() {

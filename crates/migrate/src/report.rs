@@ -9,7 +9,8 @@ use serde::Serialize;
 
 use federate_dialect::plan::API_VERSION;
 use federate_kubernetes::ObjectRef;
-use federate_report::diff::{escape_controls, format_values};
+use federate_kubernetes::display_text::escape_text;
+use federate_report::diff::format_values;
 use federate_report::escape::{escape_prose, format_code};
 use federate_report::table::{TextStyle, format_count, write_table};
 
@@ -267,7 +268,7 @@ impl MigrationReport {
             Verdict::Different => AnsiColor::Yellow,
             Verdict::Unexplained => AnsiColor::Red,
         };
-        let mut out = format!("{}\n", style.paint_text(color, &escape_controls(&self.summary)));
+        let mut out = format!("{}\n", style.paint_text(color, &escape_text(&self.summary)));
         self.write_reasons(&mut out, style);
         let most = if style.full { usize::MAX } else { MAX_SHOWN_OBJECTS };
         for row in self.objects.iter().take(most) {
@@ -346,17 +347,17 @@ impl MigrationReport {
 impl ObjectRow {
     fn write_text(&self, out: &mut String, style: TextStyle) {
         let renamed = self.renamed.as_ref().map(|new| format!(" → {new}")).unwrap_or_default();
-        let title = escape_controls(&format!("{}{renamed}: {}", self.object, self.verdict.name()));
+        let title = escape_text(&format!("{}{renamed}: {}", self.object, self.verdict.name()));
         let title = match self.verdict {
             Verdict::Unexplained => style.paint_text(AnsiColor::Red, &title),
             _ => style.paint_bold(&title),
         };
         let _ = writeln!(out, "\n{title}");
         for difference in &self.differences {
-            let _ = writeln!(out, "  {}", escape_controls(&describe_difference(difference)));
+            let _ = writeln!(out, "  {}", escape_text(&describe_difference(difference)));
             for field in difference.fields.iter().take(MAX_SHOWN_LINES) {
                 let (from, to) = format_values(field);
-                let _ = writeln!(out, "    {}: {from} → {to}", escape_controls(&field.path));
+                let _ = writeln!(out, "    {}: {from} → {to}", escape_text(&field.path));
             }
         }
         write_rules(out, &self.rules, style);
@@ -394,7 +395,7 @@ fn write_rules(out: &mut String, rules: &[RuleRow], style: TextStyle) {
     for rule in rules.iter().take(most) {
         let place = rule.format_place().map(|place| format!(" ({place})")).unwrap_or_default();
         let text = format!("{}: {}{place}", rule.reason.name(), rule.detail);
-        let _ = writeln!(out, "  {}", escape_controls(&text));
+        let _ = writeln!(out, "  {}", escape_text(&text));
     }
     if let Some(more) = rules.len().checked_sub(most).filter(|more| *more > 0) {
         let _ = writeln!(out, "  … and {more} more rules (-v shows all)");
@@ -416,11 +417,11 @@ fn write_stress(out: &mut String, stress: &Stress, style: TextStyle) {
         // Reasons that lead to the same difference share the example.
         let example = describe_example(&count.example);
         if counts.peek().is_none_or(|next| describe_example(&next.example) != example) {
-            let _ = writeln!(out, "    smallest state: {}", escape_controls(&example));
+            let _ = writeln!(out, "    smallest state: {}", escape_text(&example));
         }
     }
     if let Some(example) = &stress.unexplained {
-        let text = format!("  unexplained: {}", escape_controls(&describe_example(example)));
+        let text = format!("  unexplained: {}", escape_text(&describe_example(example)));
         let _ = writeln!(out, "{}", style.paint_text(AnsiColor::Red, &text));
     }
     if stress.reasons.is_empty() && stress.unexplained.is_none() {

@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn messages_of_registries_are_one_short_line() {
         let body = br#"{"errors": [{"code": "DENIED", "message": "no\n\u001b[31mway"}, {"code": "X"}]}"#;
-        assert_eq!(read_message(body), "no [31mway; X");
+        assert_eq!(read_message(body), "no \\u{1b}[31mway; X");
         assert_eq!(read_message(b"<html>"), "");
     }
 

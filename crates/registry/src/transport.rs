@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use federate_kubernetes::display_text::shorten_line;
 use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::client::Body;
@@ -219,15 +220,9 @@ fn innermost_cause(error: &(dyn std::error::Error + 'static)) -> String {
     clean_text(&cause.to_string())
 }
 
-/// A text of a server as a message may show it: one line, without control characters, of limited length.
+/// A text of a server as a message may show it: one line of limited length.
 pub(crate) fn clean_text(text: &str) -> String {
-    let words =
-        text.split_whitespace().map(|word| word.chars().filter(|c| !c.is_control()).collect::<String>());
-    let text = words.collect::<Vec<_>>().join(" ");
-    match text.char_indices().nth(MAX_SHOWN_CHARS) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text,
-    }
+    shorten_line(&text.split_whitespace().collect::<Vec<_>>().join(" "), MAX_SHOWN_CHARS)
 }
 
 #[cfg(test)]

@@ -19,6 +19,11 @@ pub trait FileTree: Sync {
     /// If there is no such folder, or it cannot be read.
     fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, TreeError>;
 
+    /// What a folder is known by: folders of the same id have the same entries. `None` if nothing is known without listing it.
+    fn folder_id(&self, _folder: &str) -> Option<[u8; 20]> {
+        None
+    }
+
     /// The bytes of a file.
     ///
     /// # Errors

@@ -29,6 +29,7 @@ mod live_dump;
 mod other_tools;
 pub mod ownership;
 pub mod pointer_file;
+mod repetitions;
 mod scope;
 mod selection;
 mod sources;

@@ -14,6 +14,7 @@ use super::config::{self, Config};
 use super::file_tree::{EntryKind, FileTree, RepoFile, TreeEntry, TreeError};
 use super::ignore_rules::{IGNORE_FILES, IgnoreRules, compile_patterns, detect_format};
 use super::pointer_file::find_pointer;
+use super::repetitions::Repetitions;
 use super::selection::{ReadOptions, SelectedPaths};
 use super::tree_path::{is_within, join_path};
 use super::unreadable::{outside_link_error, sparse_checkout_error, submodule_error, unreadable_error};
@@ -235,10 +236,10 @@ const MAX_LISTED_COST: usize = 128 << 20;
 /// that it must not be many.
 const MAX_PARALLEL_LISTINGS: usize = 4;
 
-/// What a path costs: its bytes, and the ignore files of all its folders that are asked about it.
+/// What a path costs: about the memory that it takes, and the ignore files of all its folders that are asked about it.
 fn estimate_path_cost(path: &str) -> usize {
     let depth = path.matches('/').count();
-    path.len() + 32 + depth * depth / 4
+    2 * path.len() + 100 + depth * depth / 4
 }
 
 /// The most `paths` of a configuration.
@@ -263,6 +264,7 @@ struct Walk<'s> {
     languages: BTreeMap<&'static str, BTreeSet<String>>,
     /// What all listed paths cost.
     listed: usize,
+    repetitions: Repetitions,
     /// The given paths that exist.
     met: BTreeSet<String>,
 }
@@ -281,6 +283,7 @@ impl<'s> Walk<'s> {
             sparse: Vec::new(),
             languages: BTreeMap::new(),
             listed: 0,
+            repetitions: Repetitions::default(),
             met: BTreeSet::new(),
         }
     }
@@ -292,6 +295,8 @@ impl<'s> Walk<'s> {
                 for (path, real, listed) in self.next_folders() {
                     self.visit_folder(&path, &real, listed);
                     if let Some(limit) = self.report_exceeded_limit(&path) {
+                        // Nothing is read of it.
+                        self.files.clear();
                         return self.findings.push(limit);
                     }
                 }
@@ -327,7 +332,8 @@ impl<'s> Walk<'s> {
         }
         let why = "the repo has too many files and folders, or too deep ones";
         let help = "name folders without manifests in .federateignore";
-        (self.listed > MAX_LISTED_COST).then(|| unreadable_error(path, why).with_help(help))
+        let exceeds = self.listed > MAX_LISTED_COST || self.repetitions.are_too_many();
+        exceeds.then(|| unreadable_error(path, why).with_help(help))
     }
 
     fn visit_folder(&mut self, path: &str, real: &str, listed: Result<Vec<TreeEntry>, TreeError>) {
@@ -335,6 +341,7 @@ impl<'s> Walk<'s> {
             Ok(entries) => entries,
             Err(why) => return self.findings.push(unreadable_error(path, why)),
         };
+        self.repetitions.count_folder(self.tree.folder_id(real), entries.len());
         let files: Vec<&str> =
             entries.iter().filter(|e| e.kind == EntryKind::File).map(|e| e.name.as_str()).collect();
         if !path.is_empty()

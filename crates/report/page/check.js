@@ -2,7 +2,7 @@
 import { countWord, createElement, replaceChildren } from './dom.js';
 import { BaseModel, ItemList, pathOf } from './model.js';
 import { Page, PageView, startPage } from './page.js';
-import { followPage } from './live.js';
+import { followPage, openServedPage } from './live.js';
 
 /** @typedef {{severity: 'error'|'warning', code: string, file?: string, line?: number, column?: number, object?: import('./model.js').ObjectRef, message: string, help?: string, page: string, quote?: string, link: string}} QuotedFinding */
 /** @typedef {{findings: QuotedFinding[]}} CheckDocument */
@@ -229,6 +229,10 @@ class CheckView extends PageView {
    */
   restoreItem(page, item) {
     page.opened = item;
+  }
+
+  openDocument() {
+    return openServedPage();
   }
 
   /** @param {Page} page */

@@ -55,14 +55,18 @@ export function appendChildren(element, children) {
 }
 
 /**
- * Text without control characters and marks of the reading direction.
+ * What cannot be seen: all but letters, marks, numbers, punctuation, symbols and the space, and those of them that are seen as nothing.
+ * The rule is that of the module `display_text`.
+ */
+const HIDDEN = /[^\p{L}\p{M}\p{N}\p{P}\p{S} \n\t]|[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufffc\u{13441}-\u{13446}\u{16fe4}\u{1d159}\u{1d173}-\u{1d17a}\u{1da7f}\u{1da80}\u{e0000}-\u{e0fff}]/gu;
+
+/**
+ * Text in which everything can be seen.
  * @param {any} value
  * @returns {string}
  */
 export function showText(value) {
-  return String(value).replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (sign) => {
-    return '\\u{' + sign.charCodeAt(0).toString(16) + '}';
-  });
+  return String(value).replace(HIDDEN, (sign) => '\\u{' + (sign.codePointAt(0) || 0).toString(16) + '}');
 }
 
 /**

@@ -4,7 +4,7 @@ import { BaseModel, CellView, pathOf, valueText } from './model.js';
 import { Page, PageView, createBadges, createPaneHead, createTable, startPage } from './page.js';
 import { Matrix, TICK } from './matrix.js';
 import { drawValues, listClusters } from './values.js';
-import { followPage } from './live.js';
+import { followPage, openServedPage } from './live.js';
 
 /** @typedef {import('./model.js').ObjectRef} ObjectRef */
 /** @typedef {{path: string, desired?: any, live?: any, manager?: string, time?: string, writer?: string}} FieldDiff */
@@ -339,6 +339,10 @@ class DriftView extends PageView {
       createElement('p', { class: 'muted' }, 'To ignore a field: ', createElement('code', { text: 'drift.ignore' }), ' in ', createElement('code', { text: 'federate.yaml' }), '.'),
     );
     return heading;
+  }
+
+  openDocument() {
+    return openServedPage();
   }
 
   /** @param {Page} page */

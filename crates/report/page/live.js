@@ -1,6 +1,9 @@
-// What a served page asks its server: the same page as it is now, the effect of a scenario, the difference from a revision, an
-// explanation, and whether the repo has changed. A page in a file asks nobody.
-import { createElement, replaceChildren, showText } from './dom.js';
+// What a served page asks its server: the page itself, the same page as it is now, the effect of a scenario, the difference from a
+// revision, an explanation, and whether the repo has changed. A page in a file asks nobody.
+//
+// Every question carries the token of the address that `federate serve` prints. The token is in no cookie, which a browser would send
+// to the servers on all ports: it is kept for this tab (`sessionStorage`), and other tabs of this server get it from this one.
+import { createElement, getElement, replaceChildren, showText } from './dom.js';
 import { pathOf, readDocument } from './model.js';
 
 /** @typedef {{kind: string, cluster: string, value: string}} LiveEvent */
@@ -15,6 +18,15 @@ const EVENT_KINDS = /** @type {Object<string, [string, string]>} */ ({
   scale: ['Scale', '+50%'],
 });
 
+/** The name of the token where this tab keeps it, and of the channel by which tabs of one server ask each other for it. */
+const TOKEN_NAME = 'federate-token';
+
+/** How long other tabs may take to answer, in milliseconds. */
+const TAB_TIMEOUT = 500;
+
+/** The token that every question carries; empty for a page in a file. */
+let accessToken = '';
+
 /** How long to wait before asking again a server that does not answer. */
 const RETRY_DELAY = 3000;
 
@@ -22,6 +34,80 @@ const RETRY_DELAY = 3000;
 export function getServedState() {
   const state = document.documentElement.dataset.live;
   return state === undefined ? undefined : Number(state);
+}
+
+/**
+ * The document that has the data. A page that is still empty is filled with what the server answers; if it does not, the page says why.
+ * @returns {Promise<Document|undefined>}
+ */
+export async function openServedPage() {
+  if (document.documentElement.dataset.empty === undefined) return document;
+  window.addEventListener('hashchange', () => takeToken() && location.reload());
+  takeToken();
+  try {
+    accessToken = await findToken();
+    if (accessToken === '') throw new Error('This tab has no token: open the address that `federate serve` has printed.');
+    const answer = await requestDocument(location.pathname, new AbortController().signal);
+    storeToken(accessToken);
+    document.title = answer.title;
+    document.documentElement.dataset.live = answer.documentElement.dataset.live;
+    delete document.documentElement.dataset.empty;
+    document.body.replaceChildren(...[...document.importNode(answer.body, true).childNodes].filter((node) => node.nodeName !== 'SCRIPT'));
+    return answer;
+  } catch (error) {
+    replaceChildren(getElement('sentence'), String(error instanceof Error ? error.message : error));
+    return undefined;
+  }
+}
+
+/** Takes the token out of the address, `#token=TOKEN` or `#token=TOKEN/ITEM`, and returns whether there was one. */
+function takeToken() {
+  const found = /^#token=([0-9a-f]+)(?:\/(.*))?$/.exec(location.hash);
+  if (!found) return false;
+  storeToken(found[1]);
+  history.replaceState(null, '', location.pathname + location.search + (found[2] ? '#' + found[2] : ''));
+  accessToken = found[1];
+  return true;
+}
+
+/** @param {string} token */
+function storeToken(token) {
+  try {
+    sessionStorage.setItem(TOKEN_NAME, token);
+  } catch {
+    // A browser may forbid it; then a tab that is loaded again asks the others.
+  }
+}
+
+function readStoredToken() {
+  try {
+    return sessionStorage.getItem(TOKEN_NAME) || '';
+  } catch {
+    return '';
+  }
+}
+
+/**
+ * The token: that of this tab, or of another one of this server, which is asked by an empty message. From now on, this tab answers, too.
+ * @returns {Promise<string>}
+ */
+function findToken() {
+  const known = accessToken || readStoredToken();
+  const channel = new BroadcastChannel(TOKEN_NAME);
+  return new Promise((resolve) => {
+    channel.onmessage = ({ data }) => {
+      if (data !== '') resolve(String(data));
+      else if (accessToken !== '') channel.postMessage(accessToken);
+    };
+    if (known !== '') return resolve(known);
+    channel.postMessage('');
+    setTimeout(() => resolve(''), TAB_TIMEOUT);
+  });
+}
+
+/** @returns {Object<string, string>} */
+function formatHeaders() {
+  return { Accept: 'application/json', Authorization: 'Bearer ' + accessToken };
 }
 
 /**
@@ -48,6 +134,7 @@ function requestDocument(address, signal, question) {
     request.open(question === undefined ? 'GET' : 'POST', address);
     if (question !== undefined) request.setRequestHeader('Content-Type', 'application/json');
     request.setRequestHeader('Accept', 'text/html');
+    request.setRequestHeader('Authorization', 'Bearer ' + accessToken);
     request.responseType = 'document';
     request.onload = () => {
       const answer = request.responseXML;
@@ -93,7 +180,7 @@ export async function requestExplanation(model, item) {
   const { apiVersion, kind, namespace, name } = item.ref;
   const group = apiVersion.includes('/') ? '.' + apiVersion.split('/')[0] : '';
   const query = new URLSearchParams({ object: kind + group + '/' + name, namespace: namespace || '' });
-  const answer = await fetch('/api/explain?' + query, { headers: { Accept: 'application/json' } });
+  const answer = await fetch('/api/explain?' + query, { headers: formatHeaders() });
   if (!answer.ok) return undefined;
   return readExplanation(model, item, await answer.json());
 }
@@ -132,7 +219,7 @@ function readExplanation(model, item, document) {
 export async function followState(known, listener) {
   for (;;) {
     try {
-      const answer = await fetch('/api/state?after=' + known, { headers: { Accept: 'application/json' } });
+      const answer = await fetch('/api/state?after=' + known, { headers: formatHeaders() });
       if (!answer.ok) throw new Error('the server answers ' + answer.status);
       const state = await answer.json();
       if (!state.unchanged) {

@@ -76,6 +76,14 @@ export class PageView {
   }
 
   /**
+   * The document that has the data; `undefined` if there is none, which is said.
+   * @returns {Promise<Document|undefined>}
+   */
+  async openDocument() {
+    return document;
+  }
+
+  /**
    * Goes on when the page is usable.
    * @param {Page} page
    */
@@ -384,7 +392,9 @@ export async function startPage(view) {
     }
     await waitForPaint();
     performance.mark('federate-start');
-    const page = new Page(view, view.createModel(await readDocument(document)));
+    const opened = await view.openDocument();
+    if (!opened) return;
+    const page = new Page(view, view.createModel(await readDocument(opened)));
     page.update();
     page.followLink();
     view.start(page);

@@ -11,7 +11,7 @@ import { drawCapacity } from './capacity.js';
 import { drawFindings } from './findings.js';
 import { applyLoss, drawLosses } from './losses.js';
 import { drawPane } from './pane.js';
-import { LiveControls, followState, getServedState, requestExplanation, requestPage } from './live.js';
+import { LiveControls, followState, getServedState, openServedPage, requestExplanation, requestPage } from './live.js';
 
 class PlacementView extends PageView {
   constructor() {
@@ -37,8 +37,6 @@ class PlacementView extends PageView {
   createList(page) {
     const model = getModel(page);
     if (getServedState() !== undefined) {
-      // The token is in the cookie now.
-      if (location.search) history.replaceState(null, '', location.pathname + location.hash);
       this.live = new LiveControls(model.data.clusters.map((cluster) => cluster.name), (question) => this.ask(page, question));
     }
     this.now = model;
@@ -159,6 +157,10 @@ class PlacementView extends PageView {
       this.waiting = undefined;
       live.say(String(error instanceof Error ? error.message : error), true);
     }
+  }
+
+  openDocument() {
+    return openServedPage();
   }
 
   /**

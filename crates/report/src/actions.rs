@@ -7,6 +7,7 @@ use anstyle::AnsiColor;
 
 use super::table::{TextStyle, format_count};
 use federate_kubernetes::ClusterName;
+use federate_kubernetes::display_text::escape_line;
 use federate_kubernetes::finding::join_names;
 use federate_reconcile::cluster_errors::{MAX_SINGLE_OBJECTS, summarize_objects};
 use federate_reconcile::{Action, ActionKind, ActionOutcome, Actions, FieldDiff};
@@ -51,7 +52,7 @@ pub(super) fn write_rows(rows: &[ActionRow<'_>], actions: &Actions, style: TextS
             String::new()
         };
         let said =
-            describe_outcome(action).map(|said| format!("  {}", replace_controls(&said))).unwrap_or_default();
+            describe_outcome(action).map(|said| format!("  {}", escape_line(&said))).unwrap_or_default();
         let line = format!("{:cluster$}  {word}  {:object$}{restarts}{said}", row.clusters, row.name);
         let _ = writeln!(out, "{}", line.trim_end());
         for field in &row.fields {
@@ -60,7 +61,7 @@ pub(super) fn write_rows(rows: &[ActionRow<'_>], actions: &Actions, style: TextS
     }
     for (name, error) in failed_clusters(actions) {
         let word = style.paint_text(AnsiColor::Red, &format!("{:9}", "failed"));
-        let _ = writeln!(out, "{:cluster$}  {word}  {}", replace_controls(name), replace_controls(error));
+        let _ = writeln!(out, "{:cluster$}  {word}  {}", escape_line(name), escape_line(error));
     }
     out
 }
@@ -96,8 +97,8 @@ fn build_rows<'a>(actions: &[&'a Action], all: bool) -> Vec<ActionRow<'a>> {
         };
         rows.push(ActionRow {
             action,
-            clusters: replace_controls(&action.cluster),
-            name: replace_controls(&name),
+            clusters: escape_line(&action.cluster),
+            name: escape_line(&name),
             fields: action.diffs.iter().map(format_field).collect(),
         });
     }
@@ -195,7 +196,7 @@ fn format_field(diff: &FieldDiff) -> String {
         _ => String::new(),
     };
     let (live, desired) = (format_value(diff.live.as_ref()), format_value(diff.desired.as_ref()));
-    replace_controls(&format!("{}: {live} → {desired}{who}", diff.path))
+    escape_line(&format!("{}: {live} → {desired}{who}", diff.path))
 }
 
 pub(super) fn format_value(value: Option<&serde_json::Value>) -> String {
@@ -225,9 +226,4 @@ fn action_color(kind: ActionKind) -> AnsiColor {
         ActionKind::Delete | ActionKind::Conflict => AnsiColor::Red,
         ActionKind::Unchanged | ActionKind::Skip => AnsiColor::BrightBlack,
     }
-}
-
-/// Text of a repo or a cluster for a terminal: U+FFFD stands for each control character.
-pub fn replace_controls(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

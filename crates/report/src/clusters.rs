@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::table::{TextStyle, format_count, write_section};
 use federate_dialect::Placement;
 use federate_kubernetes::cluster::NotReady;
+use federate_kubernetes::display_text::escape_line;
 use federate_kubernetes::{ClusterName, ObjectRef, finding};
 
 /// What a plan places on a cluster.
@@ -313,7 +314,7 @@ impl ClusterRow {
 }
 
 fn or_dash(text: &str) -> String {
-    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let text = escape_line(text);
     if text.is_empty() { "-".to_owned() } else { text }
 }
 

@@ -16,6 +16,7 @@ use federate_engine::change::{
     ClusterShare, ObjectChangeKind, PathChange, PlacementChange, PlacementChangeKind, RenderingChanges,
 };
 use federate_engine::deletions::ExcessiveDeletions;
+use federate_kubernetes::display_text::escape_text;
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 mod changed_sources;
@@ -273,7 +274,7 @@ impl Named {
     fn take_first(names: &[&str], most: usize) -> Self {
         let shown = if names.len() <= most.saturating_add(1) { names.len() } else { most };
         let names: (Vec<&&str>, usize) = (names.iter().take(shown).collect(), names.len() - shown);
-        Self { names: names.0.iter().map(|name| escape_controls(name)).collect(), more: names.1, all: 0 }
+        Self { names: names.0.iter().map(|name| escape_text(name)).collect(), more: names.1, all: 0 }
     }
 
     /// The names joined, each formatted by `write`.
@@ -307,7 +308,7 @@ fn format_share(share: Option<ClusterShare>) -> String {
 /// The name of a side; a full commit hash is abbreviated.
 pub(crate) fn format_side(name: &str) -> String {
     let hash = name.len() == 40 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
-    escape_controls(if hash { name.get(..10).unwrap_or(name) } else { name })
+    escape_text(if hash { name.get(..10).unwrap_or(name) } else { name })
 }
 
 /// A number of things, to compute differences.
@@ -324,21 +325,6 @@ fn format_signed(number: i64) -> String {
     }
 }
 
-/// Text without control characters and marks of the reading direction.
-pub fn escape_controls(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if (c.is_control() && c != '\n' && c != '\t')
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-        {
-            out.extend(c.escape_unicode());
-        } else {
-            out.push(c);
-        }
-    }
-    out
-}
-
 /// The largest number of characters of a value in a line.
 const MAX_VALUE_CHARACTERS: usize = 100;
 
@@ -347,7 +333,7 @@ pub fn format_values(path: &PathChange) -> (String, String) {
     let skipped = common_prefix(path);
     let [from, to] = [path.from.as_ref(), path.to.as_ref()].map(|side| match side {
         Some(Value::String(text)) if skipped > 0 && is_long(path) => {
-            cut_line(&format!("…{}", escape_controls(&text.chars().skip(skipped).collect::<String>())))
+            cut_line(&format!("…{}", escape_text(&text.chars().skip(skipped).collect::<String>())))
         }
         side => format_value(side),
     });
@@ -381,7 +367,7 @@ fn format_value(value: Option<&serde_json::Value>) -> String {
     let text = match value {
         None => return "–".to_owned(),
         Some(serde_json::Value::String(text)) => text,
-        Some(other) => return cut_line(&escape_controls(&other.to_string())),
+        Some(other) => return cut_line(&escape_text(&other.to_string())),
     };
     let lines = text.trim_end().lines().count();
     let mistaken = text.is_empty()
@@ -389,12 +375,12 @@ fn format_value(value: Option<&serde_json::Value>) -> String {
         || matches!(text.as_str(), "true" | "false" | "null" | "–")
         || text.parse::<f64>().is_ok();
     if mistaken {
-        return escape_controls(&format!("{text:?}"));
+        return escape_text(&format!("{text:?}"));
     }
     match lines {
-        0 | 1 => cut_line(&escape_controls(text)),
+        0 | 1 => cut_line(&escape_text(text)),
         lines => {
-            format!("{} ({lines} lines)", cut_line(&escape_controls(text.lines().next().unwrap_or_default())))
+            format!("{} ({lines} lines)", cut_line(&escape_text(text.lines().next().unwrap_or_default())))
         }
     }
 }

@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::actions::{
-    ActionRow, PREDICTED_NOTE, describe_outcome, failed_clusters, format_value, replace_controls, write_rows,
+    ActionRow, PREDICTED_NOTE, describe_outcome, failed_clusters, format_value, write_rows,
 };
 use super::annotations::escape_xml;
 use super::escape::escape_prose;
 use super::size_budget::{self as budget, Importance, MAX_COMMENT_BYTES, Section};
 use super::table::{TextStyle, format_count};
+use federate_kubernetes::display_text::escape_line;
 use federate_kubernetes::finding::join_names;
 use federate_reconcile::{Action, ActionKind, ActionOutcome, Actions, FieldDiff, Writer};
 
@@ -125,16 +126,14 @@ pub fn format_table(actions: &Actions, style: TextStyle) -> String {
     let mut rows: Vec<ActionRow<'_>> = Vec::new();
     for entry in &entries {
         let Some(action) = entry.first_action() else { continue };
-        let (clusters, name) = (
-            replace_controls(&entry.format_clusters(style.full)),
-            replace_controls(&action.object.to_string()),
-        );
+        let (clusters, name) =
+            (escape_line(&entry.format_clusters(style.full)), escape_line(&action.object.to_string()));
         rows.push(ActionRow { action, clusters, name, fields: field_lines(entry, actions) });
     }
     let mut out = write_rows(&rows, actions, style);
     let _ = writeln!(out, "{}", style.paint_bold(&format_summary(actions)));
     for line in format_counts(actions) {
-        let _ = writeln!(out, "{}", replace_controls(&line));
+        let _ = writeln!(out, "{}", escape_line(&line));
     }
     out
 }
@@ -202,7 +201,7 @@ fn field_lines(entry: &Entry<'_>, actions: &Actions) -> Vec<String> {
     let Some(action) = entry.first_action() else { return Vec::new() };
     let mut fields = Vec::new();
     for (place, diff) in action.diffs.iter().enumerate() {
-        fields.push((diff.writer, replace_controls(&format_field(diff, entry.time_range(place)))));
+        fields.push((diff.writer, escape_line(&format_field(diff, entry.time_range(place)))));
     }
     if !is_full(actions) {
         return fields.into_iter().map(|(_, line)| line).collect();
@@ -334,7 +333,7 @@ pub fn format_junit(actions: &Actions) -> String {
         for action in actions {
             let fields = action.diffs.iter().map(|diff| {
                 let time = diff.time.as_deref();
-                replace_controls(&format_field(diff, time.map(|time| (time, time))))
+                escape_line(&format_field(diff, time.map(|time| (time, time))))
             });
             let lines: Vec<String> = action.reason.iter().cloned().chain(fields).collect();
             let _ = writeln!(

@@ -3,11 +3,11 @@
 //! Facts: a code span ends at a run of as many backticks as opened it; a table cell ends at `|` even there;
 //! character references never count as markup; mentions and links are not recognised inside `<code>`.
 
-use crate::diff::escape_controls;
+use federate_kubernetes::display_text::{escape_line, escape_text};
 
 /// Text as code, within a sentence or a table cell.
 pub fn format_code(text: &str) -> String {
-    let text = to_single_line(text);
+    let text = escape_line(text);
     if text.is_empty() || text.contains(['`', '|', '\\']) || text.trim() != text {
         return format_html_code(&text);
     }
@@ -16,7 +16,7 @@ pub fn format_code(text: &str) -> String {
 
 /// Text as code, where HTML is understood.
 pub(crate) fn format_html_code(text: &str) -> String {
-    format!("<code>{}</code>", escape_markup(&to_single_line(text)))
+    format!("<code>{}</code>", escape_markup(&escape_line(text)))
 }
 
 /// A path as part of an address, within the parentheses of a link.
@@ -34,7 +34,7 @@ pub(crate) fn encode_path(path: &str) -> String {
 /// Prose, within a sentence or a table cell.
 pub fn escape_prose(text: &str) -> String {
     // Quoted text is already marked as code; an unpaired backtick is escaped.
-    let text = to_single_line(text);
+    let text = escape_line(text);
     let parts: Vec<&str> = text.split('`').collect();
     if parts.len().is_multiple_of(2) {
         return escape_markup(&text);
@@ -44,10 +44,6 @@ pub fn escape_prose(text: &str) -> String {
         .enumerate()
         .map(|(at, part)| if at % 2 == 1 { format_code(part) } else { escape_markup(part) })
         .collect()
-}
-
-fn to_single_line(text: &str) -> String {
-    escape_controls(text).replace(['\n', '\t'], " ")
 }
 
 /// Replaces everything except letters, digits, spaces and safe punctuation by character references. An `@` is
@@ -67,7 +63,7 @@ fn escape_markup(text: &str) -> String {
 
 /// A diff in a fenced block that the diff cannot close.
 pub(crate) fn fence_diff(diff: &str) -> String {
-    let text = escape_controls(diff);
+    let text = escape_text(diff);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     let end = if text.ends_with('\n') { "" } else { "\n" };

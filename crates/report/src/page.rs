@@ -73,35 +73,50 @@ impl PageHost {
 /// If the content cannot be serialized, which does not happen for documents of federate.
 pub fn format_page(content: &impl PageContent, host: PageHost) -> io::Result<String> {
     let frame = content.frame();
-    let script = frame.view.join_modules();
-    let policy = format!(
-        "default-src 'none'; script-src '{}'; style-src '{}'; img-src data:;{} base-uri 'none'; form-action 'none'; \
-         require-trusted-types-for 'script'; trusted-types 'none'",
-        hash_source(&script),
-        hash_source(STYLE),
-        if host == PageHost::File { "" } else { " connect-src 'self';" }
-    );
     let live = match host {
         PageHost::File => String::new(),
         PageHost::Server { state, .. } => format!(" data-live=\"{state}\""),
         PageHost::Polled { seconds } => format!(" data-poll=\"{seconds}\""),
     };
-    let mut out = String::with_capacity(script.len() + STYLE.len() + (1 << 16));
-    out.push_str(&format!("<!doctype html>\n<html lang=\"en\"{live}>\n<head>\n<meta charset=\"utf-8\">\n"));
+    let mut body = String::with_capacity(1 << 16);
+    frame::write_body(&mut body, &frame, content, host);
+    body.push_str("<script type=\"text/plain\" id=\"data\">");
+    body.push_str(&encode_content(content, host.compression())?);
+    body.push_str("</script>\n");
+    Ok(write_document(frame.view, &frame::format_title(&frame), &live, &body))
+}
+
+/// A page of a server that has nothing of a repo: its script asks for that, with a token that only the browser has.
+pub fn format_empty_page(view: PageView) -> String {
+    let body = "<header class=\"bar\"><strong>federate serve</strong><span id=\"tools\"></span></header>\n<main id=\"main\">\n\
+                <section id=\"verdict\" aria-labelledby=\"sentence\"><h1 id=\"sentence\">Asking the server …</h1>\n\
+                <noscript><p class=\"note\">This page needs scripts.</p></noscript></section>\n</main>\n";
+    write_document(view, "federate serve", " data-empty", body)
+}
+
+/// Writes a document with the script and the style of a view. `attributes` are those of its root.
+fn write_document(view: PageView, title: &str, attributes: &str, body: &str) -> String {
+    let script = view.join_modules();
+    let policy = format!(
+        "default-src 'none'; script-src '{}'; style-src '{}'; img-src data:;{} base-uri 'none'; form-action 'none'; \
+         require-trusted-types-for 'script'; trusted-types 'none'",
+        hash_source(&script),
+        hash_source(STYLE),
+        if attributes.is_empty() { "" } else { " connect-src 'self';" }
+    );
+    let mut out = String::with_capacity(script.len() + STYLE.len() + body.len() + (1 << 12));
+    out.push_str(&format!(
+        "<!doctype html>\n<html lang=\"en\"{attributes}>\n<head>\n<meta charset=\"utf-8\">\n"
+    ));
     out.push_str(&format!("<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n"));
     out.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
     out.push_str("<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"referrer\" content=\"no-referrer\">\n");
-    out.push_str(&format!(
-        "<title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n",
-        frame::format_title(&frame)
-    ));
-    frame::write_body(&mut out, &frame, content, host);
-    out.push_str("<script type=\"text/plain\" id=\"data\">");
-    out.push_str(&encode_content(content, host.compression())?);
-    out.push_str("</script>\n<script>");
+    out.push_str(&format!("<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"));
+    out.push_str(body);
+    out.push_str("<script>");
     out.push_str(&script);
     out.push_str("</script>\n</body>\n</html>\n");
-    Ok(out)
+    out
 }
 
 /// A page that says why there is none, for a page that asked for another.

@@ -21,6 +21,10 @@ impl FileTree for ExcludingTree<'_> {
         Ok(entries)
     }
 
+    fn folder_id(&self, folder: &str) -> Option<[u8; 20]> {
+        self.source.folder_id(folder)
+    }
+
     fn read_file(&self, path: &str) -> Result<Vec<u8>, TreeError> {
         self.source.read_file(path)
     }

@@ -2,6 +2,7 @@
 
 use git2::{Oid, Repository};
 
+use federate_kubernetes::display_text::is_printable;
 use federate_publish::Summary;
 use federate_publish::artifact::compute_digest;
 use federate_publish::branch::DryCommit;
@@ -99,7 +100,7 @@ impl Provenance {
         let (id, dirty) =
             commit.split_once('-').map_or((commit.as_str(), ""), |(id, _)| (id, ", with changes"));
         let short: String = id.chars().take(8).collect();
-        let subject: String = self.subject.chars().filter(|c| !c.is_control()).take(60).collect();
+        let subject: String = self.subject.chars().filter(|c| is_printable(*c)).take(60).collect();
         let subject = if subject.is_empty() { subject } else { format!(": {subject}") };
         format!("Render {short}{dirty}{subject}\n\n{summary}")
     }

@@ -16,14 +16,17 @@ use sha2::{Digest as _, Sha256};
 
 use federate_repo::file_tree::{EntryKind, FileTree, MAX_FILE_BYTES, TreeEntry, TreeError};
 use federate_repo::pointer_file::LfsPointer;
+use listings::{Listings, MAX_DEPTH};
 
 mod ancestry;
 mod commit_diff;
 mod discover;
+mod entry_names;
 pub(crate) mod index;
 mod isolation;
 mod leftovers;
 mod link;
+mod listings;
 mod openpgp;
 mod packs;
 pub mod program;
@@ -38,6 +41,7 @@ pub use ancestry::{
     builds_on, current_branch, default_branch, merge_base, names_of_revisions, recorded_default_branch,
 };
 pub use commit_diff::changed_files;
+pub use entry_names::find_name_fault;
 pub use resolve::{AnnotatedTag, ResolvedRevision, has_commits, rev_and_path};
 pub use signers::AllowedSigners;
 
@@ -168,8 +172,9 @@ pub struct GitRevision {
     whole: Oid,
     /// Unused repository handles; each serves only one thread at a time.
     idle: Mutex<Vec<Repository>>,
-    /// The objects in all listed folders, by path.
-    known: Mutex<BTreeMap<String, Oid>>,
+    /// The objects in listed folders, by folder and name.
+    known: Mutex<BTreeMap<String, Vec<(Box<str>, Oid)>>>,
+    listings: Mutex<Listings>,
     links: link::LinkResolver,
     /// The commits of submodules that the repository has, too.
     submodules: BTreeSet<Oid>,
@@ -191,10 +196,10 @@ impl GitRevision {
             _ => location.to_unreadable(&e),
         })?;
         let whole = find_folder_tree(&repository, commit, "").map_err(|e| location.to_unreadable(&e))?;
-        let (idle, known) = (Mutex::new(vec![repository]), Mutex::default());
+        let (idle, known, listings) = (Mutex::new(vec![repository]), Mutex::default(), Mutex::default());
         let (links, submodules) = (link::LinkResolver::default(), BTreeSet::new());
         let alternates = Vec::new();
-        Ok(Self { location, commit, root, whole, idle, known, links, submodules, alternates })
+        Ok(Self { location, commit, root, whole, idle, known, listings, links, submodules, alternates })
     }
 
     /// Also reads submodules, as folders, whose commits the user's clone has.
@@ -258,8 +263,7 @@ impl GitRevision {
         if below.is_empty() {
             return Ok(root);
         }
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(path).copied();
-        match known {
+        match self.find_known(path) {
             Some(oid) => Ok(oid),
             None if self.submodules.is_empty() && self.alternates.is_empty() => {
                 Ok(repository.find_tree(root)?.get_path(Path::new(below))?.id())
@@ -271,6 +275,36 @@ impl GitRevision {
                 Ok(submodule.unwrap_or_else(|| entry.id()))
             }),
         }
+    }
+
+    /// The object at a path whose folder was listed.
+    fn find_known(&self, path: &str) -> Option<Oid> {
+        let (folder, name) = match path.rsplit_once('/') {
+            // What is in the root of the repository, from a folder of it.
+            Some(("", name)) => ("/", name),
+            Some(parts) => parts,
+            None => ("", path),
+        };
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = known.get(folder)?;
+        let at = entries.binary_search_by(|(known, _)| known.as_ref().cmp(name)).ok()?;
+        entries.get(at).map(|(_, id)| *id)
+    }
+
+    /// Keeps the objects of a folder, so that its files need not be looked up from the root.
+    fn keep_known(&self, folder: &str, mut entries: Vec<(Box<str>, Oid)>) {
+        entries.sort_unstable();
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.to_owned(), entries);
+    }
+
+    /// Counts the entries of a folder.
+    fn count_listing(&self, folder: &str, tree: &Tree<'_>) -> Result<(), git2::Error> {
+        let counted = self.listings.lock().unwrap_or_else(PoisonError::into_inner).count_tree(tree);
+        if counted.is_err() || folder.split('/').count() > MAX_DEPTH {
+            let why = "the repo has too many files and folders, or too deep ones";
+            return Err(git2::Error::new(ErrorCode::GenericError, git2::ErrorClass::Tree, why));
+        }
+        Ok(())
     }
 
     /// The target of a link, which may be anywhere in the repository.
@@ -345,6 +379,8 @@ impl FileTree for GitRevision {
     fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, TreeError> {
         self.with_repository(|repository| {
             let tree = find_tree(repository, self.find_object(repository, folder)?)?;
+            self.count_listing(folder, &tree)?;
+            entry_names::check_names(&tree)?;
             let mut entries = Vec::with_capacity(tree.len());
             let mut known = Vec::with_capacity(tree.len());
             for entry in &tree {
@@ -369,12 +405,17 @@ impl FileTree for GitRevision {
                     SUBMODULE_MODE => EntryKind::Submodule,
                     _ => EntryKind::File,
                 };
-                known.push((path, submodule.unwrap_or_else(|| entry.id())));
+                known.push((name.as_str().into(), submodule.unwrap_or_else(|| entry.id())));
                 entries.push(TreeEntry { name, kind });
             }
-            self.known.lock().unwrap_or_else(PoisonError::into_inner).extend(known);
+            self.keep_known(folder, known);
             Ok(entries)
         })
+    }
+
+    fn folder_id(&self, folder: &str) -> Option<[u8; 20]> {
+        let id = self.with_repository(|repository| self.find_object(repository, folder)).ok()?;
+        id.as_bytes().try_into().ok()
     }
 
     fn read_file(&self, path: &str) -> Result<Vec<u8>, TreeError> {

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use federate_kubernetes::display_text::escape_line;
 use federate_kubernetes::finding::join_names;
 use federate_repo::EmptyTree;
 use federate_session::{Session, SessionOptions};
@@ -11,7 +12,7 @@ use federate_sync_api::status::SyncReason;
 use jiff::Timestamp;
 
 use crate::hub::{self, EventType, HubClient};
-use crate::outcome::{SyncOutcome, single_line};
+use crate::outcome::SyncOutcome;
 use crate::plan::sessions::SyncRuntime;
 use crate::reconciliation::Reconciliation;
 use crate::state::{Error as StateError, SyncState};
@@ -65,7 +66,7 @@ impl Reconciliation<'_> {
                 _ => "; `deletionPolicy: Orphan` leaves the objects where they are",
             };
             let message = stop.message + way_out;
-            SyncOutcome { reason: stop.reason, message: single_line(&message), drift: None }
+            SyncOutcome { reason: stop.reason, message: escape_line(&message), drift: None }
         });
         state.record.status.set_outcome(outcome.reason, &outcome.message, Timestamp::now());
         match state.save_status() {

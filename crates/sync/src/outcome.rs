@@ -1,5 +1,6 @@
 //! How a reconciliation ends: with a reason and a message.
 
+use federate_kubernetes::display_text::escape_line;
 use federate_source::git::verify;
 use federate_sync_api::status::SyncReason;
 
@@ -20,7 +21,7 @@ pub struct SyncOutcome {
 impl SyncOutcome {
     /// The outcome of a reconciliation whose state cannot be read or written.
     pub(crate) fn from_state_error(error: &StateError) -> Self {
-        Self { reason: classify_error(error), message: single_line(&error.to_string()), drift: None }
+        Self { reason: classify_error(error), message: escape_line(&error.to_string()), drift: None }
     }
 
     /// The outcome of a reconciliation that succeeded.
@@ -64,7 +65,7 @@ impl ReconcileError {
 
     /// The outcome of the reconciliation.
     pub(crate) fn into_outcome(self) -> SyncOutcome {
-        SyncOutcome { reason: self.reason, message: single_line(&self.message), drift: None }
+        SyncOutcome { reason: self.reason, message: escape_line(&self.message), drift: None }
     }
 
     /// The reconciliation failed for a reason that is not one of the revision.
@@ -101,9 +102,4 @@ impl From<SourceError> for ReconcileError {
         };
         Self::new(reason, error.to_string())
     }
-}
-
-/// A message on one line, without control characters.
-pub(crate) fn single_line(message: &str) -> String {
-    message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

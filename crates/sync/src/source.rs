@@ -43,7 +43,7 @@ pub(crate) const FETCH_LIMITS: GitLimits = GitLimits { memory: 1 << 30, file: 1 
 /// The bytes that the packs of a cache may have. A larger one is created again; submodules may not exceed it.
 const MAX_CACHE_BYTES: u64 = 2 << 30;
 
-/// Commits that are fetched of a branch that was fetched before.
+/// Commits that are fetched of a reference that was fetched before.
 const HISTORY_DEPTH: usize = 20;
 
 /// Where a source is.
@@ -113,9 +113,9 @@ pub struct FetchedRevision {
     pub location: GitLocation,
     /// The commit.
     pub resolved: ResolvedRevision,
-    /// The commit, or tag, that was fetched before.
+    /// The commit that was fetched before.
     pub before: Option<Oid>,
-    /// Whether this commit does not build on it.
+    /// Whether this commit does not build on it: a branch was rewritten, or a tag was moved to other history.
     pub rewritten: bool,
     /// The commits of the submodules that are read.
     pub submodules: BTreeSet<Oid>,
@@ -298,7 +298,7 @@ impl SourceRemote<'_> {
         let mut resolved = location.resolve_revision(&repository, &self.fetched_reference())?;
         reference.display_name().clone_into(&mut resolved.rev);
         self.verify_signature(&location, &resolved, allowed_signers)?;
-        let rewritten = self.is_branch()
+        let rewritten = self.can_move()
             && before
                 .is_some_and(|before| git::builds_on(&repository, before, resolved.commit) == Some(false));
         let submodules = self.wanted_submodules(&repository, &location, &resolved)?;
@@ -355,14 +355,16 @@ impl SourceRemote<'_> {
         self.variables.iter().fold(git, |git, (name, value)| git.env(name, value))
     }
 
-    /// The commit that was fetched last.
+    /// The commit that was fetched last, also if a tag names it.
     fn fetched_commit(&self, repository: &Repository) -> Option<Oid> {
-        repository.find_reference(&self.fetched_reference()).ok()?.target()
+        let reference = repository.find_reference(&self.fetched_reference()).ok()?;
+        Some(reference.peel_to_commit().ok()?.id())
     }
 
-    /// Whether the reference is a branch, which normally moves only forward.
-    fn is_branch(&self) -> bool {
-        self.source.reference.as_ref().is_none_or(|reference| reference.branch.is_some())
+    /// Whether the reference may lead to another commit than before: a branch, which normally moves only forward, or a tag, which
+    /// should not move.
+    fn can_move(&self) -> bool {
+        self.source.reference.as_ref().is_none_or(|reference| reference.commit.is_none())
     }
 
     /// The reference that is fetched to. A tag keeps its name, which its signature covers.
@@ -404,9 +406,9 @@ impl SourceRemote<'_> {
         let full = reference.full_name();
         let to = self.fetched_reference();
         let git = self.git_command(repository, "fetch").with_limits(FETCH_LIMITS);
-        // The last commits tell whether the branch was rewritten.
+        // The last commits tell whether the branch was rewritten, or the tag replaced.
         let depth =
-            if self.is_branch() && self.fetched_commit(repository).is_some() { HISTORY_DEPTH } else { 1 };
+            if self.can_move() && self.fetched_commit(repository).is_some() { HISTORY_DEPTH } else { 1 };
         let git =
             git.arg(format!("--depth={depth}")).arg("--no-tags").arg("--no-write-fetch-head").arg("--force");
         git.arg("--").arg(self.address).arg(format!("+{full}:{to}")).run()?;

@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use federate_source::git::program;
 
 use crate::environment::Environment;
 pub use crate::events::LoopEvent;
@@ -14,6 +17,12 @@ use crate::sync_files::{self, InvalidFiles, ValidSync};
 use crate::sync_registry::SyncRegistry;
 use crate::telemetry::Telemetry;
 use crate::worker::{WorkerContext, WorkerSpawner};
+
+/// How long a process that is to end waits for rounds that only read.
+const END_TIMEOUT: Duration = Duration::from_secs(7);
+
+/// How often it looks whether they have ended.
+const END_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Runs the Syncs of some files until the process is to end. `invalid` is called if files that have changed are
 /// invalid; the Syncs then go on as before.
@@ -51,13 +60,12 @@ pub fn run_files(
                 },
             }
         }
-        tracing::info!("ending when the rounds that are under way are over");
-        registry.end_threads();
+        end_workers(&registry, || {});
     });
     Ok(())
 }
 
-/// Runs the Sync objects of an API server until the process is to end.
+/// Runs the Sync objects of an API server until the process is to end. `leave` is called if the process ends before this returns.
 pub fn run_objects(
     objects: &SyncObjects,
     hub: &HubClient,
@@ -65,6 +73,7 @@ pub fn run_objects(
     env: &Environment<'_>,
     telemetry: &Telemetry,
     receiver: &Receiver<LoopEvent>,
+    leave: impl Fn(),
 ) {
     let registry = SyncRegistry::default();
     let mut refused = BTreeMap::new();
@@ -85,9 +94,31 @@ pub fn run_objects(
                 }
             }
         }
-        tracing::info!("ending when the rounds that are under way are over");
-        registry.end_threads();
+        end_workers(&registry, leave);
     });
+}
+
+/// Ends all threads. Rounds that are under way end first, but those that only read, such as one that waits for a git server or lists
+/// the objects of a repository, have [`END_TIMEOUT`]: then the process ends without them, after `leave`. The next process begins them again.
+fn end_workers(registry: &SyncRegistry, leave: impl Fn()) {
+    tracing::info!("ending when the rounds that are under way are over");
+    let begun = Instant::now();
+    loop {
+        let (is_any_left, may_write) = registry.end_threads();
+        if !is_any_left {
+            return;
+        }
+        if begun.elapsed() > END_TIMEOUT && !may_write {
+            let seconds = END_TIMEOUT.as_secs();
+            tracing::warn!(
+                "a round that only reads has not ended within {seconds} s: it is left, and begins again with the next process"
+            );
+            leave();
+            program::stop_all();
+            std::process::exit(0);
+        }
+        std::thread::sleep(END_POLL_INTERVAL);
+    }
 }
 
 /// Reconciles each Sync object once.

@@ -2,7 +2,7 @@
 //! an entry here, and a thread that takes from it what to do next.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvError, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -39,28 +39,32 @@ pub(crate) struct WakeSender {
     sender: Sender<Wake>,
     /// How many wakes that end a reconciliation's waiting the thread has not received yet.
     pending: Arc<AtomicUsize>,
+    writes: Arc<AtomicBool>,
 }
 
 /// What a thread is woken by.
 pub(crate) struct WakeReceiver {
     receiver: Receiver<Wake>,
     pending: Arc<AtomicUsize>,
+    /// Whether the thread may be writing, so that a process that ends waits for it.
+    pub(crate) writes: Arc<AtomicBool>,
 }
 
 /// The channel that wakes the thread of a Sync.
 pub(crate) fn wake_channel() -> (WakeSender, WakeReceiver) {
     let (sender, receiver) = mpsc::channel();
-    let pending = Arc::<AtomicUsize>::default();
-    (WakeSender { sender, pending: pending.clone() }, WakeReceiver { receiver, pending })
+    let (pending, writes) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
+    let waker = WakeSender { sender, pending: pending.clone(), writes: writes.clone() };
+    (waker, WakeReceiver { receiver, pending, writes })
 }
 
 impl WakeSender {
-    pub(crate) fn send(&self, wake: Wake) {
+    /// Returns whether the thread goes on.
+    pub(crate) fn send(&self, wake: Wake) -> bool {
         if wake != Wake::Comparison {
             self.pending.fetch_add(1, Ordering::SeqCst);
         }
-        // A thread that has failed does not listen.
-        let _ = self.sender.send(wake);
+        self.sender.send(wake).is_ok()
     }
 }
 
@@ -139,13 +143,13 @@ impl SyncRegistry {
         });
     }
 
-    /// Ends all threads when their reconciliations are over.
-    pub(crate) fn end_threads(&self) {
+    /// Ends all threads when their reconciliations are over. Returns whether any goes on, and whether any of these may be writing.
+    pub(crate) fn end_threads(&self) -> (bool, bool) {
         self.with_entries(|entries| {
-            for entry in entries.values() {
-                entry.waker.send(Wake::End);
-            }
-        });
+            let alive: Vec<&WakeSender> =
+                entries.values().map(|entry| &entry.waker).filter(|waker| waker.send(Wake::End)).collect();
+            (!alive.is_empty(), alive.iter().any(|waker| waker.writes.load(Ordering::SeqCst)))
+        })
     }
 
     /// Whether a Sync is ready; `None` if this process does not run it.

@@ -1,6 +1,7 @@
 //! The reconciliations of one Sync, in a thread of its own: at its interval, when something happens, and sooner after a
 //! failure. Between reconciliations, the clusters in which something has changed are compared.
 
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::RecvTimeoutError;
 use std::thread::Scope;
 use std::time::{Duration, Instant};
@@ -90,10 +91,12 @@ type ReconcileEnd = (Option<SyncOutcome>, Option<SyncRecord>);
 
 impl<'l> SyncWorker<'l> {
     fn new(name: String, shared: WorkerContext<'l>, waker: WakeSender, wakes: &WakeReceiver) -> Self {
+        let mut runtime = SyncRuntime::new(shared.env);
+        runtime.writes = wakes.writes.clone();
         Self {
             name,
             shared,
-            runtime: SyncRuntime::new(shared.env),
+            runtime,
             interrupt: wakes.to_interrupt(),
             watches: MemberWatches::new(waker),
             reported: None,
@@ -105,7 +108,9 @@ impl<'l> SyncWorker<'l> {
     /// Reconciles the Sync until it is gone or the process ends.
     fn run_loop(&mut self, wakes: &WakeReceiver) {
         while let Some(valid_sync) = self.shared.registry.find_desired(&self.name) {
+            self.runtime.writes.store(true, Ordering::SeqCst);
             let mut until = self.reconcile_and_report(&valid_sync);
+            self.runtime.writes.store(false, Ordering::SeqCst);
             self.update_watches(&valid_sync);
             loop {
                 let changed = self.watches.with_changes(|changed| changed.next_due());
@@ -116,7 +121,9 @@ impl<'l> SyncWorker<'l> {
                     Some(Wake::Comparison) => {}
                     None if until.is_some_and(|until| until <= Instant::now()) => break,
                     None => {
+                        self.runtime.writes.store(true, Ordering::SeqCst);
                         self.compare_changed(&valid_sync);
+                        self.runtime.writes.store(false, Ordering::SeqCst);
                         // A cluster that has failed is retried by the next reconciliation.
                         until = until.into_iter().chain(self.runtime.tracker.next_due()).min();
                     }

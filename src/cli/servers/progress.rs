@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use federate_kubernetes::ClusterName;
+use federate_kubernetes::display_text::escape_line;
 use federate_live::{ClusterProgress, ProgressReporter};
-use federate_report::actions::replace_controls;
 
 /// The largest number of lines. Lines of finished clusters make room for others; more fit than clusters are
 /// processed at a time.
@@ -43,7 +43,7 @@ impl ProgressLines {
         if let Some(bar) = done.filter(|_| bars.len() >= MAX_LINES).and_then(|name| bars.remove(&name)) {
             self.all.remove(&bar);
         }
-        let bar = self.all.add(ProgressBar::new_spinner().with_prefix(replace_controls(cluster)));
+        let bar = self.all.add(ProgressBar::new_spinner().with_prefix(escape_line(cluster)));
         let style = ProgressStyle::with_template("{prefix}  {msg}").unwrap_or_else(|_| plain_style());
         bars.entry(cluster.clone()).or_insert(bar.with_style(style)).clone()
     }

@@ -9,8 +9,8 @@ use clap::Args;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{
-    ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
-    SET_COOKIE,
+    ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue,
+    REFERRER_POLICY,
 };
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use serde::de::DeserializeOwned;
@@ -28,7 +28,7 @@ use crate::cli::{CommandError, Exit, print_notice, print_unchanged};
 use federate_http_server::{
     AccessToken, HandleRequest, accept_connections, build_response, has_foreign_origin, read_body,
 };
-use federate_report::page::write_refusal;
+use federate_report::page::{PageView, format_empty_page, write_refusal};
 
 /// How large a scenario may be.
 const MAX_BODY_BYTES: usize = 1 << 16;
@@ -43,8 +43,8 @@ const POLL_TIMEOUT: Duration = Duration::from_secs(25);
 /// whatif` prints. Another page has the findings of `check`, and with --drift, a third one what differs in the clusters. Neither the
 /// repo nor a cluster is changed.
 ///
-/// Every request must carry the token of the printed address: as the cookie that the page gets, or as `Authorization: Bearer
-/// TOKEN`. SIGTERM and SIGINT end the command with exit code 0.
+/// Every question must carry the token of the printed address, as `Authorization: Bearer TOKEN`. The page keeps the token to itself:
+/// without it, the server has an empty page for everyone. SIGTERM and SIGINT end the command with exit code 0.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(in crate::cli) struct ServeCommand {
@@ -83,13 +83,14 @@ impl ServeCommand {
         let bound =
             bound.map_err(|error| CommandError::Failed(format!("cannot listen on {address}: {error}")))?;
         let port = bound.local_addr()?.port();
-        let token = AccessToken::generate(port)?;
+        let token = AccessToken::generate()?;
         let quiet = self.args.quiet;
         let args = Arc::new(self.args);
         let explorer = Explorer::start(args.clone(), self.drift)?;
         let source = DriftSource { args, access: self.access, apply_set: self.apply_set };
         let drift = self.drift.then(|| DriftReader::start(source)).transpose()?;
-        print_unchanged(&format!("http://127.0.0.1:{port}/?token={}\n", token.as_text()))?;
+        // A browser sends what follows `#` to no server.
+        print_unchanged(&format!("http://127.0.0.1:{port}/#token={}\n", token.as_text()))?;
         if !quiet {
             print_notice(
                 "open this address in a browser; who has it can read the repo. Ctrl-C ends the server\n",
@@ -132,13 +133,18 @@ impl HandleRequest for PageServer {
     const CONNECTION_TIMEOUT: Duration = Duration::from_mins(5);
 
     async fn handle_request(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
-        let query = request.uri().query().unwrap_or_default();
-        let brings_token =
-            request.method() == Method::GET && request.uri().path() == "/" && self.token.is_in_query(query);
         let wants_page = accepts_page(request.headers());
-        let answered = match self.check_access(&request, brings_token) {
-            Ok(()) => self.answer_request(request).await,
-            Err(refusal) => Err(refusal),
+        let answered = match (self.check_access(&request), find_empty_page(&request)) {
+            (Ok(true), _) => self.answer_request(request).await,
+            (Ok(false), Some(view)) => {
+                Ok(build_page(build_response(StatusCode::OK, format_empty_page(view))))
+            }
+            (Ok(false), None) => Err(Refusal(
+                StatusCode::UNAUTHORIZED,
+                "the token is missing or wrong: open the address that `federate serve` has printed"
+                    .to_owned(),
+            )),
+            (Err(refusal), _) => Err(refusal),
         };
         let mut response = match answered {
             Ok(response) => response,
@@ -160,25 +166,18 @@ impl HandleRequest for PageServer {
         headers
             .entry(CONTENT_SECURITY_POLICY)
             .or_insert(HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'"));
-        if brings_token && let Ok(cookie) = HeaderValue::from_str(&self.token.format_cookie()) {
-            headers.insert(SET_COOKIE, cookie);
-        }
         response
     }
 }
 
 impl PageServer {
-    /// Whether a request may be answered. Its host was checked before.
-    fn check_access(&self, request: &Request<Incoming>, brings_token: bool) -> Result<(), Refusal> {
+    /// Whether a request carries the token. Its host was checked before.
+    fn check_access(&self, request: &Request<Incoming>) -> Result<bool, Refusal> {
         if has_foreign_origin(request.headers()) {
             let why = "a page of another server asks".to_owned();
             return Err(Refusal(StatusCode::FORBIDDEN, why));
         }
-        if !brings_token && !self.token.is_carried(request.headers()) {
-            let why = "the token is missing or wrong: open the address that `federate serve` has printed";
-            return Err(Refusal(StatusCode::UNAUTHORIZED, why.to_owned()));
-        }
-        Ok(())
+        Ok(self.token.is_carried(request.headers()))
     }
 
     async fn answer_request(&self, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Refusal> {
@@ -200,6 +199,13 @@ impl PageServer {
             }
         }
     }
+}
+
+/// The page that a browser opens before it has the token: it has nothing of the repo, and asks for that with the token.
+fn find_empty_page(request: &Request<Incoming>) -> Option<PageView> {
+    let opens = request.method() == Method::GET && !request.headers().contains_key(AUTHORIZATION);
+    let views = [("/", PageView::Placements), ("/check", PageView::Check), ("/drift", PageView::Drift)];
+    views.into_iter().find(|(path, _)| opens && *path == request.uri().path()).map(|(_, view)| view)
 }
 
 /// The response with an answer.

@@ -10,6 +10,7 @@ mod requests;
 mod table;
 mod target;
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 
@@ -25,6 +26,7 @@ use crate::cli::settings::{OutputFormat, shared_builder};
 use crate::cli::{CommandError, Exit, print_notice, print_text, print_value, use_color};
 use federate_dialects::DIALECTS;
 use federate_engine::StepAllowance;
+use federate_kubernetes::display_text::{escape_json, escape_styled, escape_text};
 use federate_registry::ArtifactAddress;
 use federate_report::findings;
 use federate_session::Session;
@@ -56,7 +58,8 @@ use federate_sync::telemetry::Telemetry;
 /// elect a leader.
 ///
 /// Without --once, federate runs each Sync at its interval until SIGTERM or SIGINT, and then finishes the
-/// rounds in progress. It watches files of Syncs, and folders that are sources, for changes.
+/// rounds in progress; one that only reads ends after 7 seconds. It watches files of Syncs, and folders that
+/// are sources, for changes.
 ///
 /// Exit codes with --once: 0 everything is in sync · 1 clusters differ or a rollout is not over · 2 error
 #[derive(Debug, Args)]
@@ -205,13 +208,35 @@ impl SyncCommand {
             // The results are printed anyway.
             (true, true) => LevelFilter::OFF,
         };
-        let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(most);
-        let log =
-            log.with_target(false).with_span_events(FmtSpan::NONE).with_ansi(use_color(&std::io::stderr()));
+        let is_colored = use_color(&std::io::stderr());
+        let escape = match self.log_format {
+            LogFormat::Json => escape_json,
+            LogFormat::Text if is_colored => escape_styled,
+            LogFormat::Text => escape_text,
+        };
+        let log = tracing_subscriber::fmt().with_writer(move || LogWriter { escape }).with_max_level(most);
+        let log = log.with_target(false).with_span_events(FmtSpan::NONE).with_ansi(is_colored);
         match self.log_format {
             LogFormat::Text => log.init(),
             LogFormat::Json => log.json().flatten_event(true).init(),
         }
+    }
+}
+
+/// Writes the lines of the log to standard error, in which all that servers and repos say can be seen.
+struct LogWriter {
+    escape: fn(&str) -> String,
+}
+
+impl Write for LogWriter {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        let text = (self.escape)(&String::from_utf8_lossy(line));
+        std::io::stderr().lock().write_all(text.as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 

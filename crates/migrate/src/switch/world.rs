@@ -16,10 +16,10 @@ use federate_dialect::{Dialect, Placed, Placement, Plan};
 use federate_engine::change::DigestKey;
 use federate_engine::replicas::read_replicas;
 use federate_engine::snapshot::StoredSnapshot;
+use federate_kubernetes::display_text::escape_text;
 use federate_kubernetes::{ClusterName, ConnectionError, LiveObjects, Object, ObjectRef};
 use federate_reconcile::ownership::PART_OF_LABEL;
 use federate_reconcile::{AdoptionMode, ApplySet};
-use federate_report::diff::escape_controls;
 use federate_report::table::TextStyle;
 use federate_session::{Purpose, ReconcileOptions, Reconciler, Session};
 
@@ -440,7 +440,7 @@ fn write_expectations(out: &mut String, expectations: &[StepExpectation], style:
             Some(false) => ("✗", AnsiColor::Red),
             None => ("?", AnsiColor::Yellow),
         };
-        let line = escape_controls(&format!("{expected}: {found}"));
+        let line = escape_text(&format!("{expected}: {found}"));
         let _ = writeln!(out, "  {} {line}", style.paint_text(color, sign));
     }
 }

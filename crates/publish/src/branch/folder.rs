@@ -5,6 +5,7 @@ use std::path::Path;
 use git2::{ObjectType, Oid, Repository};
 
 use super::Error;
+use federate_source::git::find_name_fault;
 
 /// The mode of folders in git trees.
 const FOLDER_MODE: i32 = 0o040_000;
@@ -24,11 +25,9 @@ impl BranchFolder {
             });
         }
         for part in &parts {
-            // Git also refuses names that some file systems treat as `.git`.
-            let plain = part.trim_end_matches(['.', ' ']).to_ascii_lowercase();
-            let why = if *part == ".." || plain.is_empty() {
+            let why = if *part == ".." || part.trim_end_matches(['.', ' ']).is_empty() {
                 "it points outside of the branch"
-            } else if plain == ".git" || plain.starts_with(".git:") || plain.starts_with("git~") {
+            } else if find_name_fault(part).is_some() {
                 "git reserves that name"
             } else if part.contains('\0') || part.contains('\\') {
                 "it contains characters that are not allowed in folder names"

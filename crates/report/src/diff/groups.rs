@@ -6,11 +6,12 @@ use federate_engine::change::{
     ClusterShare, ObjectChange, ObjectChangeKind, PathChange, PlacementChange, PlacementChangeKind,
     RenderingChanges,
 };
+use federate_kubernetes::display_text::escape_text;
 use federate_kubernetes::{ClusterName, ObjectRef};
 use serde_json::Value;
 
 use super::verdict::count_replicas;
-use super::{escape_controls, fits_in_line, format_values, placement_word, to_signed};
+use super::{fits_in_line, format_values, placement_word, to_signed};
 use crate::table::format_count;
 
 /// Placements that changed in the same way.
@@ -427,7 +428,7 @@ impl<'d> FieldEdit<'d> {
             return Self::from_values(path);
         };
         let [from, to] = differing_parts(from, to);
-        Self { path: &path.path, from: escape_controls(&from), to: escape_controls(&to) }
+        Self { path: &path.path, from: escape_text(&from), to: escape_text(&to) }
     }
 }
 

@@ -11,12 +11,13 @@ use super::edits::{EditGroup, EditGroups, EditedField};
 use super::fit::CapacityFit;
 use super::groups::{ManifestChanges, PlacementMove, entries_in_full, group_entries, group_moves, not_shown};
 use super::{
-    Diff, PRUNED_TITLES, UNMATCHED_TITLE, escape_controls, format_headline, format_share, format_side,
-    format_values, name_objects, placement_word, unmatched_changes,
+    Diff, PRUNED_TITLES, UNMATCHED_TITLE, format_headline, format_share, format_side, format_values,
+    name_objects, placement_word, unmatched_changes,
 };
 use crate::findings::FindingRow;
 use crate::table::{TextStyle, format_count};
 use federate_engine::change::{CauseRole, ObjectChangeKind, PathChange, PlacementChangeKind, PrunedObjects};
+use federate_kubernetes::display_text::escape_text;
 use federate_kubernetes::{ClusterName, ObjectRef, Severity};
 
 /// How much is shown.
@@ -49,7 +50,7 @@ fn change_sign(kind: ObjectChangeKind) -> (char, AnsiColor) {
 /// The place of an edit; without a line where none is known.
 fn format_place(file: &str, line: u32) -> String {
     let line = if line > 0 { format!(":{line}") } else { String::new() };
-    escape_controls(&format!("{file}{line}"))
+    escape_text(&format!("{file}{line}"))
 }
 
 /// Says how many items are left out.
@@ -109,9 +110,9 @@ impl Report<'_> {
 
     fn format_names(&self, names: &[&ClusterName]) -> String {
         if self.style.full {
-            return names.iter().map(|name| escape_controls(name)).collect::<Vec<_>>().join(", ");
+            return names.iter().map(|name| escape_text(name)).collect::<Vec<_>>().join(", ");
         }
-        let set = self.diff.name_set(&self.sets, names, self.max_names(), escape_controls);
+        let set = self.diff.name_set(&self.sets, names, self.max_names(), escape_text);
         set.unwrap_or_else(|| self.diff.name_clusters(names, self.max_names()).join_with(str::to_owned))
     }
 
@@ -119,7 +120,7 @@ impl Report<'_> {
     fn deletion_guard(&self, out: &mut String) {
         if let Some(excess) = &self.diff.deletion_guard {
             let words = format!("Publishing this is refused: {excess}; --prune-limit 100 confirms it");
-            let _ = writeln!(out, "\n{}", self.style.paint_text(AnsiColor::Red, &escape_controls(&words)));
+            let _ = writeln!(out, "\n{}", self.style.paint_text(AnsiColor::Red, &escape_text(&words)));
         }
     }
 
@@ -131,7 +132,7 @@ impl Report<'_> {
         }
         self.write_heading(out, "Changed sources");
         for source in sources.iter().take(self.max_edits()) {
-            let paths: Vec<String> = source.paths.iter().map(|path| escape_controls(path)).collect();
+            let paths: Vec<String> = source.paths.iter().map(|path| escape_text(path)).collect();
             let objects = match source.objects.as_slice() {
                 [] => String::new(),
                 objects => format!(": {}", self.format_objects(objects)),
@@ -203,7 +204,7 @@ impl Report<'_> {
 
     /// A field that an edit changes, with its values.
     fn format_field(&self, field: &EditedField<'_>) -> String {
-        let path = escape_controls(&field.path);
+        let path = escape_text(&field.path);
         match &field.values {
             Some((from, to)) => format!(
                 "{path}: {} → {}",
@@ -272,8 +273,8 @@ impl Report<'_> {
                 let [before, added, after, of] = receiver.format_amounts();
                 let line = format!(
                     "{} {}: {before} free, +{added} asked for, {after} of {of} left",
-                    escape_controls(receiver.cluster),
-                    escape_controls(receiver.resource)
+                    escape_text(receiver.cluster),
+                    escape_text(receiver.resource)
                 );
                 let color =
                     if receiver.change.is_exceeded() { AnsiColor::Red } else { AnsiColor::BrightBlack };
@@ -357,7 +358,7 @@ impl Report<'_> {
             let words = format!("{} → {}", format_share(shift.from), format_share(shift.to));
             let _ = writeln!(out, "      {words:<16} {}", self.format_names(&shift.clusters));
         }
-        let by = moved.describe_decider(|object| escape_controls(&object.to_string()));
+        let by = moved.describe_decider(|object| escape_text(&object.to_string()));
         let why = [by, self.edits.format_references(&change.caused_by)];
         let why: Vec<String> = why.into_iter().filter(|part| !part.is_empty()).collect();
         if !why.is_empty() {
@@ -369,14 +370,11 @@ impl Report<'_> {
                     "Unschedulable" => format!("unschedulable: {}", why.message),
                     reason => format!("unschedulable: {reason}: {}", why.message),
                 };
-                let _ = writeln!(
-                    out,
-                    "      {}",
-                    self.style.paint_text(AnsiColor::Red, &escape_controls(&words))
-                );
+                let _ =
+                    writeln!(out, "      {}", self.style.paint_text(AnsiColor::Red, &escape_text(&words)));
             }
             (Some(why), None) => {
-                let _ = writeln!(out, "      no longer unschedulable ({})", escape_controls(&why.reason));
+                let _ = writeln!(out, "      no longer unschedulable ({})", escape_text(&why.reason));
             }
             _ => {}
         }
@@ -438,7 +436,7 @@ impl Report<'_> {
         if entry.variants > 1 {
             let _ = writeln!(out, "      one of {} different manifests:", entry.variants);
         }
-        for line in escape_controls(entry.diff).lines() {
+        for line in escape_text(entry.diff).lines() {
             let painted = match line.as_bytes().first() {
                 Some(b'+') => self.style.paint_text(AnsiColor::Green, line),
                 Some(b'-') => self.style.paint_text(AnsiColor::Red, line),
@@ -453,7 +451,7 @@ impl Report<'_> {
     fn write_variations(&self, out: &mut String, entry: &ManifestChanges<'_>) {
         let clusters = entry.sorted_clusters();
         for path in &entry.paths {
-            let _ = writeln!(out, "      {}", escape_controls(&path.path));
+            let _ = writeln!(out, "      {}", escape_text(&path.path));
         }
         let several = entry.paths.len() > 1;
         let mut rows = vec![["OBJECT".to_owned(), "BEFORE".to_owned(), "AFTER".to_owned(), String::new()]];
@@ -468,7 +466,7 @@ impl Report<'_> {
                 names = format!("{names} in {}", self.format_names(&variation.clusters));
             }
             for field in &variation.fields {
-                let path = if several { format!("{}: ", escape_controls(field.path)) } else { String::new() };
+                let path = if several { format!("{}: ", escape_text(field.path)) } else { String::new() };
                 let (names, members) = (std::mem::take(&mut names), std::mem::take(&mut members));
                 rows.push([names, format!("{path}{}", field.from), field.to.clone(), members]);
             }
@@ -489,7 +487,7 @@ impl Report<'_> {
         let (from, to) = format_values(path);
         let from = self.style.paint_text(AnsiColor::Red, &from);
         let to = self.style.paint_text(AnsiColor::Green, &to);
-        let _ = writeln!(out, "      {}: {from} → {to}", escape_controls(&path.path));
+        let _ = writeln!(out, "      {}: {from} → {to}", escape_text(&path.path));
     }
 
     fn write_pruned(&self, out: &mut String) {
@@ -545,7 +543,7 @@ impl Report<'_> {
             Severity::Warning => (AnsiColor::Yellow, "warning"),
         };
         let severity = self.style.paint_text(color, &format!("{severity}[{}]", row.code));
-        let at = row.format_place().map(|at| format!(" ({})", escape_controls(&at))).unwrap_or_default();
-        let _ = writeln!(out, "  {severity} {}{at}", escape_controls(&row.message));
+        let at = row.format_place().map(|at| format!(" ({})", escape_text(&at))).unwrap_or_default();
+        let _ = writeln!(out, "  {severity} {}{at}", escape_text(&row.message));
     }
 }

@@ -6,9 +6,10 @@ use serde::Serialize;
 
 use super::PageHost;
 use super::scripts::PageView;
-use crate::diff::{escape_controls, format_side};
+use crate::diff::format_side;
 use crate::table::format_count;
 use federate_kubernetes::ObjectRef;
+use federate_kubernetes::display_text::escape_text;
 
 /// What a page shows within the frame, and the data that its script draws.
 pub trait PageContent: Serialize {
@@ -229,7 +230,7 @@ pub(super) fn format_object_link(object: &ObjectRef) -> String {
 /// Text as HTML.
 pub fn escape_html(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in escape_controls(text).chars() {
+    for c in escape_text(text).chars() {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),

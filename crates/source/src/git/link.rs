@@ -21,6 +21,9 @@ const MAX_TARGET_BYTES: usize = 4096;
 /// repository can hold many links with the longest of targets.
 const MAX_LOOKUPS: usize = 1_000_000;
 
+/// How many entries of a tree are read in the time of a lookup.
+const ENTRIES_PER_LOOKUP: usize = 64;
+
 /// Resolves the links of a revision.
 pub(super) struct LinkResolver {
     left: AtomicUsize,
@@ -112,11 +115,17 @@ impl Follow<'_> {
         Ok((names.join("/"), mode))
     }
 
+    fn count_lookups(&self, lookups: usize) -> Result<(), End> {
+        let left =
+            self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(lookups));
+        left.map(drop).map_err(|_| End::Loop)
+    }
+
     /// The object and mode of an entry of a folder.
     fn find_entry(&self, folder: Oid, name: &str) -> Result<(Oid, i32), End> {
-        let left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
-        left.map_err(|_| End::Loop)?;
+        self.count_lookups(1)?;
         let tree = find_tree(self.repository, folder).map_err(|_| End::Missing)?;
+        self.count_lookups(tree.len() / ENTRIES_PER_LOOKUP)?;
         let entry = tree.get_path(Path::new(name)).map_err(|_| End::Missing)?;
         let known = self.repository.odb().is_ok_and(|odb| odb.exists(entry.id()));
         if known { Ok((entry.id(), entry.filemode())) } else { Err(End::Missing) }

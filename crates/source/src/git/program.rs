@@ -6,9 +6,11 @@ use std::io::{self, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Sender};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use federate_kubernetes::display_text::shorten_line;
 use git2::Repository;
 use rustix::process::{Pid, Signal};
 
@@ -264,6 +266,21 @@ fn read_limited(pipe: Option<impl Read>) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
+/// The process groups that run, which do not end with this process.
+static GROUPS: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
+
+fn lock_groups() -> MutexGuard<'static, Vec<Pid>> {
+    GROUPS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Stops every `git` with a time limit that runs, with all that it has started, for a process that is about to end.
+pub fn stop_all() {
+    for group in lock_groups().iter() {
+        // One that has just ended does not exist any more.
+        let _ = rustix::process::kill_process_group(*group, Signal::KILL);
+    }
+}
+
 /// Kills a process group unless it ends within a time limit.
 struct Watchdog {
     done: Sender<()>,
@@ -274,8 +291,10 @@ impl Watchdog {
     fn watch_child(child: &Child, timeout: Duration) -> Option<Self> {
         let group = Pid::from_raw(i32::try_from(child.id()).ok()?)?;
         let (done, ended) = mpsc::channel();
+        lock_groups().push(group);
         let stopped = std::thread::spawn(move || {
             let late = ended.recv_timeout(timeout).is_err();
+            lock_groups().retain(|other| *other != group);
             // A group that has just ended does not exist any more.
             late && rustix::process::kill_process_group(group, Signal::KILL).is_ok()
         });
@@ -289,10 +308,14 @@ impl Watchdog {
     }
 }
 
+/// The most characters that are shown of a line that git has printed, which may be the remote's.
+const MAX_LINE_CHARACTERS: usize = 400;
+
 /// The last lines, joined into one.
 fn last_lines(said: &str) -> String {
     let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    lines[lines.len().saturating_sub(8)..].join("; ")
+    let last = lines.get(lines.len().saturating_sub(8)..).unwrap_or_default();
+    last.iter().map(|line| shorten_line(line, MAX_LINE_CHARACTERS)).collect::<Vec<_>>().join("; ")
 }
 
 /// Removes from URLs what is between `://` and `@`, and what follows `?` or `#`.

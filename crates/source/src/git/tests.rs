@@ -213,3 +213,39 @@ fn a_revision_and_a_path_are_distinguished() {
         assert_eq!(rev_and_path(none), None, "{none}");
     }
 }
+
+/// What builds a repo lists folders by itself: it ends as well.
+#[test]
+fn a_few_small_trees_cannot_be_listed_for_ever() {
+    let scratch = Scratch::new();
+    let repository = Repository::open(scratch.0.path()).unwrap();
+    let mut tree = repository.treebuilder(None).unwrap().write().unwrap();
+    for _ in 0..9 {
+        let mut builder = repository.treebuilder(None).unwrap();
+        for name in 0..32 {
+            builder.insert(name.to_string(), tree, TREE_MODE).unwrap();
+        }
+        tree = builder.write().unwrap();
+    }
+    let who = git2::Signature::new("a", "a@example.com", &git2::Time::new(0, 0)).unwrap();
+    let tree = repository.find_tree(tree).unwrap();
+    repository.commit(Some("HEAD"), &who, &who, "bomb", &tree, &[]).unwrap();
+    let revision = scratch.open("", "HEAD");
+    let (mut folders, mut listed) = (vec![String::new()], 0);
+    let error = loop {
+        let folder = folders.pop().unwrap();
+        match revision.list_folder(&folder) {
+            Ok(entries) => {
+                listed += entries.len();
+                let below = |name: String| if folder.is_empty() { name } else { format!("{folder}/{name}") };
+                folders.extend(entries.into_iter().map(|entry| below(entry.name)));
+            }
+            Err(error) => break error,
+        }
+    };
+    assert!(error.to_string().contains("too many files and folders"), "{error}");
+    assert!(listed < 1_000_000, "{listed}");
+    // What was listed is found, and what was not, too.
+    assert!(revision.folder_id("0/1").is_some() && revision.folder_id("31/30/29").is_some());
+    assert!(revision.folder_id("0/x").is_none());
+}

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use federate_kubernetes::ObjectRef;
+use federate_kubernetes::display_text::escape_line;
 use federate_sync_api::managed_scope::AppliedCluster;
 
 use crate::environment::Environment;
@@ -13,7 +14,7 @@ use crate::member_clusters::cluster_counts::count_clusters;
 use crate::member_clusters::selection::selected_names;
 use crate::member_clusters::tracker::ClusterTracker;
 use crate::member_clusters::{ComparedClusters, MemberClusters};
-use crate::outcome::{ReconcileError, SyncOutcome, single_line};
+use crate::outcome::{ReconcileError, SyncOutcome};
 use crate::plan::changes::RenderedObjects;
 use crate::plan::sessions::{Checkout, CurrentSession, FormerSessions, RevisionSession, SyncRuntime};
 use crate::reconciliation::{Reconciliation, unchanged_outcome};
@@ -231,7 +232,7 @@ impl Reconciliation<'_> {
 
     /// What drifted in clusters, and what its correction waits for.
     pub(crate) fn describe_drift(&self, state: &SyncState<'_>, runtime: &SyncRuntime) -> Option<String> {
-        let mut drift = runtime.tracker.describe_drift().map(|drift| single_line(&drift));
+        let mut drift = runtime.tracker.describe_drift().map(|drift| escape_line(&drift));
         if let Some(drift) = drift.as_mut().filter(|_| self.puts_off_correction(state)) {
             *drift += &format!("; its correction {}", self.describe_wait());
         }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use git2::Oid;
@@ -73,6 +74,8 @@ pub(crate) struct SyncRuntime {
     pub(crate) formers: FormerSessions,
     /// When a rollout goes on, if it only waits for time.
     pub(crate) resume: Option<Instant>,
+    /// Whether the thread of the Sync may be writing. A process that is to end does not wait long for one that only reads.
+    pub(crate) writes: Arc<AtomicBool>,
 }
 
 /// A revision that is open: the session over it, and where its files are from.
@@ -192,7 +195,16 @@ impl SyncRuntime {
             rendered_before: None,
             formers: FormerSessions::new(),
             resume: None,
+            writes: Arc::default(),
         }
+    }
+
+    /// Runs what writes nothing.
+    pub(crate) fn run_reading<T>(&mut self, run: impl FnOnce(&mut Self) -> T) -> T {
+        let before = self.writes.swap(false, Ordering::SeqCst);
+        let result = run(self);
+        self.writes.store(before, Ordering::SeqCst);
+        result
     }
 
     /// Reads only these paths of the source from now on; all if there are none.
@@ -215,6 +227,10 @@ impl SyncRuntime {
 
     /// The session over a source, with a previous plan. Only what a new revision changes is read.
     pub(crate) fn take_session(&mut self, checkout: &Checkout, previous: Option<&Plan>) -> Session {
+        self.run_reading(|runtime| runtime.read_session(checkout, previous))
+    }
+
+    fn read_session(&mut self, checkout: &Checkout, previous: Option<&Plan>) -> Session {
         let previous = previous.cloned().unwrap_or_default();
         let version = checkout.version();
         let options = self

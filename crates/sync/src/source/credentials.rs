@@ -43,8 +43,6 @@ impl GitCredentials {
             }
         };
         let ssh_options = server.as_ref().map(CheckedServer::format_ssh_options).unwrap_or_default();
-        // A server must not lead requests to others that only this pod can reach.
-        credentials.set_config("http.followRedirects", "false");
         let protocols = if is_loopback(url) { "http" } else { "https:ssh" };
         credentials.variables.push(("GIT_ALLOW_PROTOCOL".to_owned(), protocols.into()));
         if let Some(keys) = secret {
@@ -64,20 +62,20 @@ impl GitCredentials {
         Ok(credentials)
     }
 
-    /// The variables of the environment with all credentials.
+    /// The variables of the environment with all credentials, and the rule that holds without any, too: a server must not lead requests
+    /// to others that only this machine can reach.
     pub fn env_variables(&self) -> Vec<(String, OsString)> {
         let mut all = self.variables.clone();
-        if self.settings.is_empty() {
-            return all;
-        }
+        let redirects = ("http.followRedirects".to_owned(), "false".to_owned());
+        let settings: Vec<&(String, String)> = self.settings.iter().chain([&redirects]).collect();
         // Settings that the environment has stay.
         let first = std::env::var("GIT_CONFIG_COUNT").ok().and_then(|count| count.parse::<usize>().ok());
         let first = first.unwrap_or(0);
-        for (at, (key, value)) in (first..).zip(&self.settings) {
+        for (at, (key, value)) in (first..).zip(&settings) {
             all.push((format!("GIT_CONFIG_KEY_{at}"), key.into()));
             all.push((format!("GIT_CONFIG_VALUE_{at}"), value.into()));
         }
-        all.push(("GIT_CONFIG_COUNT".to_owned(), (first + self.settings.len()).to_string().into()));
+        all.push(("GIT_CONFIG_COUNT".to_owned(), (first + settings.len()).to_string().into()));
         all
     }
 
@@ -245,13 +243,22 @@ mod tests {
 
     #[test]
     fn credentials_are_headers_that_are_sent_nowhere_else() {
+        for made in
+            [GitCredentials::default(), for_url("https://example.com/r", None, None).unwrap()]
+        {
+            let variables = made.env_variables();
+            let value =
+                |name: &str| variables.iter().find(|(known, _)| known == name).unwrap().1.to_str().unwrap();
+            assert_eq!(
+                [value("GIT_CONFIG_KEY_0"), value("GIT_CONFIG_VALUE_0")],
+                ["http.followRedirects", "false"]
+            );
+        }
         let made = for_url("https://example.com/r", None, None).unwrap();
-        assert_eq!(setting(&made, "http.followRedirects").unwrap(), "false", "without credentials, too");
         assert!(made.env_variables().contains(&("GIT_ALLOW_PROTOCOL".to_owned(), "https:ssh".into())));
         let basic = keys(&[("username", "u"), ("password", "p\n")]);
         let made = for_url("https://example.com/r", Some(&basic), None).unwrap();
         assert_eq!(setting(&made, "http.extraHeader").unwrap(), "Authorization: Basic dTpw");
-        assert_eq!(setting(&made, "http.followRedirects").unwrap(), "false");
         let bearer = keys(&[("bearerToken", "t")]);
         let made = for_url("https://example.com/r", Some(&bearer), None).unwrap();
         assert_eq!(setting(&made, "http.extraHeader").unwrap(), "Authorization: Bearer t");

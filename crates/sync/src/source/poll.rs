@@ -37,10 +37,10 @@ impl Reconciliation<'_> {
         runtime: &mut SyncRuntime,
         is_overwritten: bool,
     ) -> Result<Option<SourceState>, ReconcileError> {
-        match &self.valid_sync.address {
+        runtime.run_reading(|runtime| match &self.valid_sync.address {
             SourceAddress::Git(address) => self.poll_git(address, state, is_overwritten),
             SourceAddress::Folder(path) => self.poll_folder(path, runtime).map(Some),
-        }
+        })
     }
 
     fn poll_git(

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use federate_kubernetes::display_text::escape_text;
 use federate_kubernetes::hex::to_hex;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -15,6 +16,12 @@ use sha2::{Digest, Sha256};
 pub(super) const DEFAULT_LIMIT: usize = 20_000;
 /// The limits that can be asked for.
 pub(super) const LIMITS: std::ops::RangeInclusive<usize> = 1_000..=100_000;
+
+/// How many characters an answer may have: what a call asks for, or [`DEFAULT_LIMIT`].
+pub(super) fn find_limit(arguments: &Map<String, Value>) -> usize {
+    let asked = arguments.get("limit").and_then(Value::as_u64).and_then(|limit| usize::try_from(limit).ok());
+    asked.filter(|limit| LIMITS.contains(limit)).unwrap_or(DEFAULT_LIMIT)
+}
 
 /// Maps with a key for each cluster, which are as long as lists.
 const MAPS: [&str; 1] = ["capacity"];
@@ -33,6 +40,21 @@ struct Shortened {
     characters: usize,
     items: usize,
 }
+
+/// How many characters the words about what is left out take.
+const LEFT_OUT_LENGTH: usize = 400;
+
+/// How many characters the words about the rest of a text, a list or a map take.
+const NOTE_LENGTH: usize = 24;
+
+/// How many characters each entry of a list or a map has that is cut to a limit.
+const MIN_SHARE: usize = 80;
+
+/// How many times its limit the text of a document may have that is read as a whole, to see whether it fits.
+const MAX_WHITE_SPACE: usize = 16;
+
+/// How many characters of a key of a map are kept that is cut to a limit.
+const KEY_LENGTH: usize = 24;
 
 /// Which part of a document is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,19 +90,26 @@ impl ExcerptRequest {
                 LIMITS.end()
             ));
         }
-        let (mut frame, mut items) =
-            divide_document(text).map_err(|error| format!("the document is not JSON: {error}"))?;
         let identity = compute_identity(text);
         let start = self.read_cursor(&identity)?;
-        let mut is_shortened = shorten(&mut frame, SHORTENED[0]);
+        if start == 0 && self.matching.is_none() && text.len() <= limit * MAX_WHITE_SPACE {
+            let mut whole: Value = serde_json::from_str(text).map_err(describe_syntax)?;
+            escape_strings(&mut whole);
+            if count_characters(&whole) <= limit {
+                return Ok(whole);
+            }
+        }
+        let (mut frame, mut items) = divide_document(text).map_err(describe_syntax)?;
         if let Some(matching) = &self.matching {
             let matching = matching.to_lowercase();
             items.retain(|item| item.contains(&matching));
         }
         let total = items.len();
-        let mut left = limit.saturating_sub(frame.to_string().len());
+        let room = limit.saturating_sub(LEFT_OUT_LENGTH);
+        let mut is_shortened = shorten_frame(&mut frame, if items.is_empty() { room } else { room / 2 });
+        let mut left = room.saturating_sub(count_characters(&frame));
         let mut shown = 0;
-        for item in items.into_iter().skip(start) {
+        for mut item in items.into_iter().skip(start) {
             let mut value = item.read_value();
             let mut length = item.measure(&value);
             for step in SHORTENED {
@@ -88,6 +117,12 @@ impl ExcerptRequest {
                     is_shortened |= shorten(&mut value, step);
                     length = item.measure(&value);
                 }
+            }
+            if length > left && shown == 0 {
+                item.key = item.key.map(|key| cut_text(&key, KEY_LENGTH));
+                let more = item.key.as_ref().map_or(1, |key| key.len() + 4);
+                is_shortened |= cut_value(&mut value, left.saturating_sub(more));
+                length = item.measure(&value);
             }
             if length > left && shown > 0 {
                 break;
@@ -108,7 +143,7 @@ impl ExcerptRequest {
                     "ask again with this `cursor` for the next items, or with `matching` for those that contain a text".into();
             }
             if is_shortened {
-                about["shortened"] = "texts and lists that end with `… more` are shortened".into();
+                about["shortened"] = "texts, lists and maps that end with `… more` are shortened".into();
             }
             parts.insert("leftOut".to_owned(), about);
         }
@@ -127,6 +162,20 @@ impl ExcerptRequest {
     }
 }
 
+/// Shortens what of a document is in no list. Its own keys stay.
+fn shorten_frame(frame: &mut Value, room: usize) -> bool {
+    let mut is_shortened = shorten(frame, SHORTENED[0]);
+    for step in SHORTENED.into_iter().skip(1) {
+        if count_characters(frame) > room {
+            is_shortened |= shorten(frame, step);
+        }
+    }
+    if let Value::Object(parts) = frame {
+        is_shortened |= share_among_keys(parts, room);
+    }
+    is_shortened
+}
+
 /// What tells answers apart.
 fn compute_identity(text: &str) -> String {
     to_hex(&Sha256::digest(text.as_bytes())[..6])
@@ -141,16 +190,18 @@ fn divide_document(text: &str) -> serde_json::Result<(Value, Vec<Item<'_>>)> {
     }
     let mut frame = Map::new();
     for (key, part) in serde_json::from_str::<Entries<'_>>(text)?.0 {
+        let key = escape_text(&key);
         let path = [key.clone()];
         let rest = if is_list(part) {
             take_list(part, &path, &mut items)?
         } else if is_map(part) && MAPS.contains(&key.as_str()) {
             let entries = serde_json::from_str::<Entries<'_>>(part.get())?.0.into_iter();
-            items.extend(entries.map(|(name, text)| Item { path: path.to_vec(), key: Some(name), text }));
+            items.extend(entries.map(|(name, text)| Item { path: path.to_vec(), key: Some(escape_text(&name)), text }));
             json!({})
         } else if is_map(part) {
             let mut inner = Map::new();
             for (name, value) in serde_json::from_str::<Entries<'_>>(part.get())?.0 {
+                let name = escape_text(&name);
                 let path = [key.clone(), name.clone()];
                 let rest =
                     if is_list(value) { take_list(value, &path, &mut items)? } else { read_value(value) };
@@ -223,7 +274,7 @@ impl Item<'_> {
 
     /// The length of its text in an answer.
     fn measure(&self, value: &Value) -> usize {
-        value.to_string().len() + self.key.as_ref().map_or(1, |key| key.len() + 4)
+        count_characters(value) + self.key.as_ref().map_or(1, |key| key.len() + 4)
     }
 
     fn contains(&self, matching: &str) -> bool {
@@ -233,16 +284,25 @@ impl Item<'_> {
 
     /// Puts its value back where it was taken from.
     fn put_back(self, value: Value, document: &mut Value) {
-        let mut place = Some(document);
-        for name in &self.path {
-            place = place.and_then(|place| place.get_mut(name));
+        let mut place = document;
+        for name in self.path {
+            let Value::Object(map) = place else { return };
+            // A part that was cut may have lost it.
+            place = map.entry(name).or_insert(Value::Null);
+        }
+        if place.is_null() {
+            *place = if self.key.is_some() { json!({}) } else { json!([]) };
         }
         match (place, self.key) {
-            (Some(Value::Array(list)), _) => list.push(value),
-            (Some(Value::Object(map)), Some(key)) => drop(map.insert(key, value)),
+            (Value::Array(list), _) => list.push(value),
+            (Value::Object(map), Some(key)) => drop(map.insert(key, value)),
             _ => {}
         }
     }
+}
+
+fn describe_syntax(error: serde_json::Error) -> String {
+    format!("the document is not JSON: {error}")
 }
 
 /// Whether a text in a value contains another one.
@@ -291,29 +351,99 @@ fn shorten(value: &mut Value, most: Shortened) -> bool {
     }
 }
 
+/// Cuts a value to this many characters of JSON, whatever it is, and returns whether anything is left out. Of lists and maps, as many
+/// entries stay as have room for a few words each.
+fn cut_value(value: &mut Value, room: usize) -> bool {
+    if count_characters(value) <= room {
+        return false;
+    }
+    match value {
+        Value::String(text) => *text = cut_text(text, room.saturating_sub(NOTE_LENGTH)),
+        Value::Array(list) => {
+            let keep = room.saturating_sub(NOTE_LENGTH) / MIN_SHARE;
+            let rest = list.len().saturating_sub(keep);
+            list.truncate(keep);
+            let is_text = list.iter().all(Value::is_string);
+            share_room(list.iter_mut().map(|value| (0, value)).collect(), room.saturating_sub(NOTE_LENGTH));
+            if rest > 0 && is_text {
+                list.push(format!("… {rest} more").into());
+            }
+        }
+        Value::Object(map) => {
+            let keep = room.saturating_sub(NOTE_LENGTH) / MIN_SHARE;
+            let rest = map.len().saturating_sub(keep);
+            let kept = std::mem::take(map).into_iter().take(keep);
+            map.extend(kept.map(|(key, value)| (cut_text(&key, KEY_LENGTH), value)));
+            share_among_keys(map, room.saturating_sub(NOTE_LENGTH));
+            if rest > 0 {
+                map.insert("…".to_owned(), format!("{rest} more").into());
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+    true
+}
+
+/// Cuts the values of a map, whose keys stay.
+fn share_among_keys(map: &mut Map<String, Value>, room: usize) -> bool {
+    share_room(map.iter_mut().map(|(key, value)| (key.len() + 4, value)).collect(), room.saturating_sub(2))
+}
+
+/// Cuts the longest values so that all have this many characters together, each with some more.
+fn share_room(values: Vec<(usize, &mut Value)>, room: usize) -> bool {
+    let mut lengths: Vec<usize> =
+        values.iter().map(|(more, value)| count_characters(value) + more + 1).collect();
+    lengths.sort_unstable();
+    let (mut left, mut to_come, mut share) = (room, lengths.len(), usize::MAX);
+    for length in lengths {
+        if length > left / to_come.max(1) {
+            share = left / to_come.max(1);
+            break;
+        }
+        left -= length;
+        to_come -= 1;
+    }
+    let mut is_cut = false;
+    for (more, value) in values {
+        is_cut |= cut_value(value, share.saturating_sub(more + 1));
+    }
+    is_cut
+}
+
+/// The beginning of a text that has at most this many characters in JSON, and how many are left out.
+pub(super) fn cut_text(text: &str, most: usize) -> String {
+    let mut length = 0;
+    for (at, c) in text.char_indices() {
+        length += match c {
+            '"' | '\\' | '\n' | '\t' => 2,
+            c => c.len_utf8(),
+        };
+        if length > most {
+            let (shown, rest) = text.split_at(at);
+            return format!("{shown}… {} more", rest.chars().count());
+        }
+    }
+    text.to_owned()
+}
+
+fn count_characters(value: &Value) -> usize {
+    value.to_string().len()
+}
+
 /// Writes characters that cannot be seen as `\u{…}`, as the tables do: what an assistant reads is what a person would.
 fn escape_strings(value: &mut Value) {
     match value {
-        Value::String(text) if text.contains(is_hidden) => {
-            let mut escaped = String::with_capacity(text.len() + 16);
-            for c in text.chars() {
-                if is_hidden(c) { escaped.extend(c.escape_unicode()) } else { escaped.push(c) }
-            }
-            *text = escaped;
-        }
+        Value::String(text) => *text = escape_text(text),
         Value::Array(list) => list.iter_mut().for_each(escape_strings),
-        Value::Object(map) => map.values_mut().for_each(escape_strings),
+        Value::Object(map) => {
+            map.values_mut().for_each(escape_strings);
+            if map.keys().any(|key| escape_text(key) != *key) {
+                *map =
+                    std::mem::take(map).into_iter().map(|(key, value)| (escape_text(&key), value)).collect();
+            }
+        }
         _ => {}
     }
-}
-
-/// Whether a character controls a terminal, the direction of text, or has no width: tags and selectors can hide whole sentences.
-fn is_hidden(c: char) -> bool {
-    (c.is_control() && c != '\n' && c != '\t')
-        || matches!(
-            c,
-            '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e0fff}'
-        )
 }
 
 #[cfg(test)]
@@ -348,7 +478,7 @@ mod tests {
         loop {
             let request = ExcerptRequest { limit: Some(1_500), cursor, ..ExcerptRequest::default() };
             let part = request.take_from(&text).unwrap();
-            assert!(part.to_string().len() < 2_000, "{}", part.to_string().len());
+            assert!(part.to_string().len() <= 1_500, "{}", part.to_string().len());
             assert_eq!(part["totals"], whole["totals"]);
             objects.extend(part["objects"].as_array().unwrap().iter().cloned());
             keys.extend(part["capacity"].as_object().unwrap().keys().cloned());
@@ -375,7 +505,7 @@ mod tests {
         let text = json!({"objects": [{"diff": "x".repeat(50_000), "names": vec!["y"; 5_000]}]}).to_string();
         let request = ExcerptRequest { limit: Some(2_000), ..ExcerptRequest::default() };
         let taken = request.take_from(&text).unwrap();
-        assert!(taken.to_string().len() < 2_500 && taken["leftOut"]["shortened"].is_string());
+        assert!(taken.to_string().len() <= 2_000 && taken["leftOut"]["shortened"].is_string());
         assert!(taken["objects"][0]["diff"].as_str().unwrap().ends_with("more"));
     }
 
@@ -396,8 +526,40 @@ mod tests {
 
     #[test]
     fn what_cannot_be_seen_is_shown() {
-        let text = json!({"message": "a\u{202e}b\u{1b}[31m\u{e0041}\u{200b}\nc"}).to_string();
-        let taken = ExcerptRequest::default().take_from(&text).unwrap();
+        let text = json!({"message": "a\u{202e}b\u{1b}[31m\u{e0041}\u{200b}\nc", "labels": {"d\u{61c}": "e\u{fe0f}"}});
+        let taken = ExcerptRequest::default().take_from(&text.to_string()).unwrap();
         assert_eq!(taken["message"], "a\\u{202e}b\\u{1b}[31m\\u{e0041}\\u{200b}\nc");
+        assert_eq!(taken["labels"]["d\\u{61c}"], "e\\u{fe0f}");
+    }
+
+    #[test]
+    fn no_answer_exceeds_its_limit() {
+        let map = |entries: usize, width: usize| -> Value {
+            (0..entries)
+                .map(|at| (format!("{at}{}", "k".repeat(width)), Value::from("v".repeat(width))))
+                .collect()
+        };
+        let quoted = "\"\n\\".repeat(3_000);
+        let documents = [
+            json!({"cluster": "m1", "labels": map(6_000, 40), "placements": []}),
+            json!({"clusters": [{"name": "m1", "labels": map(6_000, 40), "taints": [map(50, 9), map(3, 5_000)]}]}),
+            json!({"capacity": {("k".repeat(9_000)): map(100, 100)}}),
+            json!({"verdict": {"sentence": quoted, "objects": ["x".repeat(9_000), quoted], "counts": map(500, 3)}}),
+            json!({"text": quoted, "deep": {"deep": {"deep": [[map(2_000, 2), quoted], map(10, 900)]}}, "rows": [quoted]}),
+            json!({"numbers": vec![vec![1; 40]; 900], "more": {"lists": vec![vec!["é"; 60]; 60]}}),
+            Value::Object((0..20).map(|at| (format!("list{at}"), json!([map(60, 60)]))).collect()),
+        ];
+        for document in &documents {
+            for limit in [1_000, 1_500, 20_000, 100_000] {
+                let mut request = ExcerptRequest { limit: Some(limit), ..ExcerptRequest::default() };
+                for _ in 0..3 {
+                    let part = request.take_from(&document.to_string()).unwrap();
+                    let length = part.to_string().len();
+                    assert!(length <= limit, "{length} of {limit}");
+                    let Some(cursor) = part["leftOut"]["cursor"].as_str() else { break };
+                    request.cursor = Some(cursor.to_owned());
+                }
+            }
+        }
     }
 }

@@ -239,10 +239,13 @@ impl SyncCommand {
         }
         let objects = args.follow_objects(&hub, &events)?;
         let _ = services.objects.set(objects.clone());
-        run_objects(&objects, &hub, &states, &env, &telemetry, &happens);
-        if let Some(leader) = services.leader.get() {
-            leader.release_lease();
-        }
+        let release = || {
+            if let Some(leader) = services.leader.get() {
+                leader.release_lease();
+            }
+        };
+        run_objects(&objects, &hub, &states, &env, &telemetry, &happens, release);
+        release();
         Ok(Exit::Clean)
     }
 }
