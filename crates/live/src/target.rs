@@ -32,7 +32,8 @@ const CREDENTIALS_TIMEOUT: Duration = Duration::from_mins(2);
 const DEFAULT_CONCURRENCY: usize = 16;
 
 /// What to do about a cluster that has no context of its name.
-const CONTEXT_HINT: &str = "; name the cluster's context below `contexts` in federate.yaml";
+const CONTEXT_HINT: &str = "; name the cluster's context below `contexts` in federate.yaml, and allow it with \
+                            --contexts-from-repo";
 
 /// How clusters are reached.
 #[derive(Clone, Default)]
@@ -42,7 +43,7 @@ pub struct Access {
     /// A kubeconfig that is not a file, in place of it.
     pub given: Option<Kubeconfig>,
     /// The contexts of clusters whose context has another name.
-    pub contexts: BTreeMap<String, String>,
+    pub contexts: BTreeMap<String, MemberContext>,
     /// The inventory, for clusters that have no context above.
     pub hub: Option<HubAccess>,
     /// The user to impersonate in the clusters.
@@ -57,6 +58,15 @@ pub struct Access {
     pub at_once: Option<usize>,
     /// Counts the answers of API servers.
     pub answers: Option<Arc<AnswerCounts>>,
+}
+
+/// The context of a cluster whose context has another name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemberContext {
+    /// The cluster is reached through this context.
+    Named(String),
+    /// A context was named by who may not choose it, so that the cluster is not reached. The text says why.
+    Refused(String),
 }
 
 /// An [`Access`] whose files have been read.
@@ -261,7 +271,11 @@ impl Connections {
     }
 
     async fn member_config(&self, cluster: &str) -> Result<Config, Error> {
-        let context = self.access.contexts.get(cluster);
+        let context = match self.access.contexts.get(cluster) {
+            Some(MemberContext::Refused(why)) => return Err(Error::Access(why.clone())),
+            Some(MemberContext::Named(context)) => Some(context),
+            None => None,
+        };
         match (&*self.source, &self.access.hub) {
             (KubeconfigSource::Pod, _) => Config::incluster().map_err(|e| Error::Access(e.to_string())),
             (KubeconfigSource::File(_), Some(hub)) if context.is_none() => {
@@ -303,7 +317,7 @@ impl Connections {
 }
 
 fn unknown_connection(why: &str) -> Error {
-    Error::Access(format!("{why}; name a context of the kubeconfig for it below `contexts` in federate.yaml"))
+    Error::Access(format!("{why}{CONTEXT_HINT}"))
 }
 
 async fn build_config(kubeconfig: &kube_config::Kubeconfig, context: &str) -> Result<Config, String> {
