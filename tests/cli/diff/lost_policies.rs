@@ -104,15 +104,28 @@ fn an_object_that_another_policy_takes_over_loses_none() {
 }
 
 #[test]
+fn an_object_that_leaves_the_namespace_of_its_policy_runs_nowhere() {
+    let repo = karmada();
+    repo.write("gateway.yaml", INGRESS.replace("namespace: shop", "namespace: shopp"));
+    let json = repo.run("diff --from main -o json").code(1).json();
+    assert_eq!(json["verdict"]["counts"]["runsNowhere"], 1, "{json}");
+    let text = repo.run("diff --from main").code(1).out;
+    assert!(text.contains("Ingress shopp/gateway: new, and no policy matches it"), "{text}");
+    let markdown = repo.run("diff --from main -o markdown").code(1).out;
+    assert!(markdown.contains("> - 1 object runs nowhere: `Ingress shopp/gateway`"), "{markdown}");
+    let page = repo.run("diff --from main -o html").code(1).out;
+    let decisions = &page[page.find("id=\"decide\"").unwrap()..];
+    let decisions = &decisions[..decisions.find("</section>").unwrap()];
+    assert!(decisions.contains("shopp/gateway") && decisions.contains("no policy selects it"), "{decisions}");
+}
+
+#[test]
 fn what_is_removed_is_said_with_what_keeps_the_policy_from_it() {
     let repo = karmada();
     repo.write("federate.yaml", "dialects: {karmada: {unclaimed: Remove}}\n");
     repo.git("add -A");
     repo.git("commit -qm setting");
-    repo.write("gateway.yaml", INGRESS.replace("namespace: shop", "namespace: shopp"));
-    repo.run("diff --from main").code(1);
     repo.write("policy.yaml", policy("PropagationPolicy", "name: gateway, namespace: shop", ", name: gate"));
-    repo.write("gateway.yaml", INGRESS);
     let why = "PropagationPolicy shop/gateway (policy.yaml:1), which placed it, asks for the name `gate`, and it has `gateway`";
     let json = says(&repo, "Ingress shop/gateway", NOWHERE, why);
     assert_eq!(json["verdict"]["objects"][0]["flags"], json!(["runsNowhere", "losesPolicy", "deleted"]));

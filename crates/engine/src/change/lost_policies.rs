@@ -1,7 +1,7 @@
 //! Objects that lose the policy that placed them, although they are still in the repo. Most control planes remove them from
 //! their clusters; some leave them there, so that nothing in the manifests tells that only their memory places them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -38,7 +38,12 @@ pub struct LostPolicy {
 
 /// The objects that lose their policies, sorted by object.
 pub fn find_lost_policies(from: &RevisionSide<'_>, to: &RevisionSide<'_>) -> Vec<LostPolicy> {
-    let comparison = PolicyComparison { sides: [from, to], claimed: [from, to].map(index_claimed) };
+    let claimed = [from, to].map(index_claimed);
+    let unchanged = claimed[0].iter().filter(|(id, before)| {
+        claimed[1].get(*id).is_some_and(|after| after.object.body == before.object.body)
+    });
+    let unchanged = unchanged.map(|(id, _)| *id).collect();
+    let comparison = PolicyComparison { sides: [from, to], claimed, unchanged };
     let rows = from.plan.placements.iter();
     let lost: Vec<LostBinding<'_>> = rows.filter_map(|row| comparison.find_loss(row)).collect();
     let max_selectors = (MAX_COMPARISONS / lost.len().max(1)).max(100);
@@ -50,19 +55,19 @@ pub fn find_lost_policies(from: &RevisionSide<'_>, to: &RevisionSide<'_>) -> Vec
                 .or_insert_with(|| list_selectors(to.engine, claimed, max_selectors));
         }
     }
-    let explained = lost.iter().map(|binding| {
+    let explained = lost.iter().filter_map(|binding| {
         let selectors = selectors.get(binding.policy).map(Vec::as_slice).unwrap_or_default();
-        LostPolicy {
+        Some(LostPolicy {
             object: binding.template.id.clone(),
             policy: binding.policy.clone(),
-            why: binding.explain(to.engine, selectors),
+            why: binding.explain(to.engine, selectors)?,
             stays_on: binding
                 .row
                 .iter()
                 .flat_map(|row| &row.clusters)
                 .map(|placed| placed.name.clone())
                 .collect(),
-        }
+        })
     });
     explained.collect()
 }
@@ -85,6 +90,8 @@ fn list_selectors(engine: &Engine<'_>, policy: &ClaimedObject, most: usize) -> V
 struct PolicyComparison<'a> {
     sides: [&'a RevisionSide<'a>; 2],
     claimed: [BTreeMap<&'a ObjectRef, &'a ClaimedObject>; 2],
+    /// Those that are the same on both sides.
+    unchanged: BTreeSet<&'a ObjectRef>,
 }
 
 /// An object, and the policy that it has lost.
@@ -104,10 +111,9 @@ impl<'a> PolicyComparison<'a> {
         let policy = before.policy.as_ref().filter(|_| !before.clusters.is_empty())?;
         let [old, new] = self.sides.map(|side| side.engine.repo.find_template(&before.object));
         let [was_claimed, claimed] = self.claimed.each_ref().map(|claimed| claimed.get(policy).copied());
-        let (was_claimed, template) = (was_claimed?, &new?.object);
+        let template = &new.filter(|_| was_claimed.is_some())?.object;
         let row = self.sides[1].plan.find_placement(&before.object).filter(|row| !row.is_unmatched());
-        let is_same = is_same_object(old, template)
-            && claimed.is_some_and(|claimed| claimed.object.body == was_claimed.object.body);
+        let is_same = self.unchanged.contains(policy) && is_same_object(old, template);
         if (row.is_some() && is_same) || !self.is_without_policy(template, row) {
             return None;
         }
@@ -135,31 +141,35 @@ fn is_unclaimed(side: &RevisionSide<'_>, template: &Object, row: &Placement) -> 
 }
 
 impl LostBinding<'_> {
-    /// Why the policy does not place the object any more. `selectors` are those of the policy.
-    fn explain(&self, engine: &Engine<'_>, selectors: &[TemplateSelector]) -> String {
+    /// Why the policy does not select the object any more; `None` if it does. `selectors` are those of the policy.
+    fn explain(&self, engine: &Engine<'_>, selectors: &[TemplateSelector]) -> Option<String> {
         let policy = self.policy;
         let named = self.row.and_then(|row| row.policy.as_ref()).filter(|named| *named != policy);
         if let Some(named) = named {
-            return format!("it names {named}, which is not in the repo; {policy} placed it");
+            return Some(format!("it names {named}, which is not in the repo; {policy} placed it"));
         }
         let Some(claimed) = self.claimed else {
-            return format!("{policy}, which placed it, is not in the repo any more");
+            return Some(format!("{policy}, which placed it, is not in the repo any more"));
         };
         let policy = format!("{policy} ({})", claimed.object.origin);
         if claimed.object.is_deleting() {
-            return format!("{policy}, which placed it, is being deleted");
+            return Some(format!("{policy}, which placed it, is being deleted"));
         }
         work::charge_steps(selectors.len() as u64);
         let mismatches = selectors.iter().map(|selector| find_mismatches(selector, self.template));
         match mismatches.min_by_key(Vec::len) {
-            Some(mismatches) if !mismatches.is_empty() => {
-                format!("{policy}, which placed it, asks for {}", describe_mismatches(&mismatches))
+            Some(mismatches) if mismatches.is_empty() && self.row.is_none() => None,
+            Some(mismatches) if mismatches.is_empty() => {
+                Some(format!("{policy}, which placed it, selects it, but does not claim it"))
             }
-            Some(_) => format!("{policy}, which placed it, selects it, but does not place it"),
+            Some(mismatches) => {
+                Some(format!("{policy}, which placed it, asks for {}", describe_mismatches(&mismatches)))
+            }
             None => {
                 let remedy =
                     engine.dialects.get(claimed.dialect).map(|dialect| dialect.advice().selected_by());
-                format!("{policy} placed it: {}", remedy.unwrap_or("select it in a placement policy"))
+                let remedy = remedy.unwrap_or("select it in a placement policy");
+                Some(format!("{policy} placed it: {remedy}"))
             }
         }
     }

@@ -145,6 +145,9 @@ impl ChangeVerdict {
                 counts.restarted_pods += change.pods.unwrap_or(0);
             }
         }
+        for object in &changes.unmatched.added {
+            flags.entry(object).or_default().insert(VerdictFlag::RunsNowhere);
+        }
         for lost in &changes.lost_policies {
             let flags = flags.entry(&lost.object).or_default();
             flags.remove(&VerdictFlag::DoesNotFit);

@@ -237,6 +237,9 @@ fn format_unplaced(object: &PageObject<'_>) -> String {
 }
 
 fn format_reason(object: &PageObject<'_>) -> String {
+    if object.after.is_none() {
+        return ": <span class=\"muted\">no policy selects it</span>".to_owned();
+    }
     object.unschedulable.to.map_or(String::new(), |why| {
         let words = if why.message.is_empty() { &why.reason } else { &why.message };
         format!(": <span class=\"muted\">{}</span>", escape_html(words))
