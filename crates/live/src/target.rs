@@ -317,7 +317,10 @@ impl Connections {
 }
 
 fn unknown_connection(why: &str) -> Error {
-    Error::Access(format!("{why}{CONTEXT_HINT}"))
+    Error::Access(format!(
+        "{why}; name a context of the kubeconfig for it below `contexts` in federate.yaml, and allow it with \
+         --contexts-from-repo"
+    ))
 }
 
 async fn build_config(kubeconfig: &kube_config::Kubeconfig, context: &str) -> Result<Config, String> {
