@@ -11,7 +11,7 @@ metadata: {name: gateway, namespace: shop, labels: {app: gateway}}
 spec: {rules: [{host: shop.example.com}]}
 ";
 
-/// A policy of Karmada; `KIND` and `META` are replaced.
+/// A policy of Karmada for Ingresses. `selector` is what else selects them.
 fn policy(kind: &str, meta: &str, selector: &str) -> String {
     format!(
         "apiVersion: policy.karmada.io/v1alpha1\nkind: {kind}\nmetadata: {{{meta}}}\nspec:\n  resourceSelectors: \
