@@ -22,7 +22,7 @@ use federate_session::Purpose;
 /// and that are no longer rendered. A cluster that fails does not delay the others.
 ///
 /// A cluster is reached through the kubeconfig context with its name, or the one listed under `contexts` in
-/// federate.yaml. With --observed DIR and --dry-run=client, federate reads a dump and connects to no cluster.
+/// federate.yaml as far as --contexts-from-repo allows it. With --observed DIR and --dry-run=client, federate reads a dump and connects to no cluster.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct ApplyCommand {

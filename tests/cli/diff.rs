@@ -7,6 +7,8 @@ use crate::sandbox::{CLUSTERS, POLICY, Sandbox, WEB};
 mod base;
 mod comment;
 mod findings;
+mod lost_policies;
+mod settings;
 
 /// A repo whose state is committed.
 fn committed(sandbox: Sandbox) -> Sandbox {
@@ -198,11 +200,15 @@ fn an_object_of_karmada_whose_policy_is_removed() {
     sandbox.write("policy.yaml", "");
     let ran = sandbox.run("diff --from main").code(1);
     let text = "\
-main → work tree: decisions differ, manifests do not
+main → work tree: 1 object loses its policy
+
+Objects that lose their policy
+  ! Deployment shop/web: no policy selects it any more; it stays on m1, m2 only because the control plane remembers it there
+      PropagationPolicy shop/web, which placed it, is not in the repo any more
 
 Placement changes
-  ~ Deployment shop/web placed by another policy, 4 replicas
-      by PropagationPolicy shop/web
+  ~ Deployment shop/web left without a policy, 4 replicas
+      before by PropagationPolicy shop/web
 
 New findings
   warning[unclaimed] Deployment shop/web stays on m1, m2, although no policy selects it: PropagationPolicy shop/web, which placed it, is not in the repo any more. Karmada removes nothing then, and does not schedule it any more (web.yaml:4)

@@ -592,6 +592,41 @@ fn nothing_moves_with_the_reason_and_what_changes_it() {
 }
 
 #[test]
+fn all_reasons_why_nothing_moves_are_named_at_once() {
+    let unmoved =
+        |repo: &Sandbox, line: &str| repo.run(&format!("whatif {line} -o json")).json()["unmoved"].clone();
+    let repo = karmada("");
+    let both = unmoved(&repo, "--lose m1");
+    assert_eq!((&both["reason"], &both["also"]), (&json!("GateOff"), &json!(["NotTainted"])), "{both}");
+    assert_eq!(
+        both["summary"],
+        "the feature gate Failover is off and no taint evicts from the lost clusters"
+    );
+    let help = both["help"].as_str().unwrap();
+    assert!(
+        help.starts_with("with `--gates Failover=true --taint m1=outage:NoExecute`, 1 object moves"),
+        "{help}"
+    );
+    // One of them alone changes nothing, and the other one is still named.
+    let taint = unmoved(&repo, "--lose m1 --gates Failover=true");
+    assert_eq!(
+        (&taint["reason"], &taint["also"]),
+        (&json!("NotTainted"), &serde_json::Value::Null),
+        "{taint}"
+    );
+    let gate = unmoved(&repo, "--lose m1 --taint m1=outage:NoExecute");
+    assert_eq!((&gate["reason"], &gate["also"]), (&json!("GateOff"), &serde_json::Value::Null), "{gate}");
+    let advised = unmoved(&repo, "--lose m1 --gates Failover=true --taint m1=outage:NoExecute");
+    assert_eq!(advised, serde_json::Value::Null);
+    let all = unmoved(&karmada("    clusterTolerations: [{operator: Exists}]\n"), "--lose m1");
+    assert_eq!(
+        (&all["reason"], &all["also"]),
+        (&json!("GateOff"), &json!(["NotTainted", "Tolerated"])),
+        "{all}"
+    );
+}
+
+#[test]
 fn more_replicas_are_added_and_not_regained() {
     let json = kubeadmiral().run("whatif --scale deployment/shop/web=+3 -o json").code(1).json();
     assert_eq!(json["replicas"], json!({"lost": 0, "regained": 0, "missing": 0, "added": 3}));

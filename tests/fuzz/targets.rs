@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use federate_dialects::DIALECTS;
 use federate_kubernetes::names::{safe_name, safe_namespace};
 use federate_kubernetes::patch::{self, JsonPatchOperation, PatchRules};
-use federate_live::{Access, Kubeconfig};
+use federate_live::{Access, Kubeconfig, MemberContext};
 use federate_repo::file_tree::{EntryKind, TreeEntry, TreeError};
 use federate_repo::{Config, FileTree, RepoFile};
 use federate_session::{Session, SessionOptions};
@@ -220,7 +220,7 @@ pub(crate) fn kubeconfig(bytes: &[u8]) {
         Ok(given) => given,
         Err(error) => return silent(error),
     };
-    let contexts = BTreeMap::from([("m2".to_owned(), "other".to_owned())]);
+    let contexts = BTreeMap::from([("m2".to_owned(), MemberContext::Named("other".to_owned()))]);
     let access = Access { given: Some(given), contexts, ..Access::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for cluster in ["m1", "m2"] {

@@ -229,6 +229,9 @@ fn contexts_that_are_named_go_before_the_inventory_and_the_inventory_before_othe
     inventory(&sandbox, &[karmada(&sandbox, "m1", reference.clone()), karmada(&sandbox, "m2", reference)]);
     sandbox.write("federate.yaml", "contexts: {m2: m2}\n");
     let ran = sandbox.apply("--hub-context hub").code(2);
+    assert!(ran.err.contains("error: m2: federate.yaml:1:12 names the context `m2`"), "{ran:#?}");
+    assert!(!sandbox.has("m2", WEB), "the repo chose the credentials");
+    let ran = sandbox.apply("--hub-context hub --contexts-from-repo=m2").code(2);
     assert!(ran.err.contains("error: m1: the hub's Secret karmada-cluster/none"), "{ran:#?}");
     assert!(sandbox.has("m2", WEB) && !ran.err.contains("error: m2"), "{ran:#?}");
     sandbox.apply("").code(0);

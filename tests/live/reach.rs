@@ -41,6 +41,26 @@ fn a_kubeconfig_that_is_not_valid_is_not_quoted() {
     }
 }
 
+#[test]
+fn a_repo_does_not_choose_among_the_contexts() {
+    let sandbox = Sandbox::simulated(&["m1", "prod"]).file("federate.yaml", "contexts:\n  m1: prod\n");
+    let refused = "error: m1: federate.yaml:2:3 names the context `prod` of the kubeconfig for it, and a repo does not choose \
+                   which contexts are used: --contexts-from-repo=prod allows this one";
+    for (command, arguments) in [("apply", ""), ("apply", "--contexts-from-repo=stage,other"), ("drift", "")]
+    {
+        let ran = sandbox.run(command, &format!("{arguments} --cluster m1")).code(2);
+        assert!(ran.err.contains(refused), "{ran:#?}");
+        assert!(!sandbox.has("m1", WEB) && !sandbox.has("prod", WEB), "{ran:#?}");
+    }
+    // A name of its own needs no permission, and what the repo says of other clusters does not matter.
+    sandbox.run("apply", "--cluster prod").code(0);
+    assert!(sandbox.has("prod", WEB));
+    let ran = sandbox.run("snapshot", "--out snapshot --cluster m1").code(2);
+    assert!(ran.err.contains("names the context `prod`"), "{ran:#?}");
+    sandbox.run("apply", "--cluster m1 --contexts-from-repo=prod").code(0);
+    assert!(!sandbox.has("m1", WEB), "it was applied through another context");
+}
+
 /// A command for credentials that notes each run of it, and then does `what`.
 fn command(sandbox: &Sandbox, what: &str) {
     let path = sandbox.path("credentials");

@@ -249,6 +249,7 @@ impl Sandbox {
         match &self.real {
             Some(real) => {
                 command.arg(&real.kubeconfig).args(real.own(arguments).split_whitespace());
+                command.arg("--contexts-from-repo");
                 if !arguments.contains("--applyset") {
                     command.args(["--applyset", &real.applyset()]);
                 }

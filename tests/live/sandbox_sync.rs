@@ -26,6 +26,7 @@ impl Sandbox {
         let mut command = Command::new(env!("CARGO_BIN_EXE_federate"));
         command.args("sync -f sync.yaml --state state --kubeconfig".split(' '));
         command.arg(self.kubeconfig_path());
+        command.args(self.is_real().then_some("--contexts-from-repo"));
         command.args(arguments.split_whitespace()).current_dir(self.path("")).stdin(Stdio::null());
         command
     }

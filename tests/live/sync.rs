@@ -32,6 +32,18 @@ fn image(sandbox: &Sandbox, cluster: &str) -> String {
 }
 
 #[test]
+fn the_repo_of_a_sync_does_not_choose_among_the_contexts() {
+    let sandbox = Sandbox::simulated(&["m1", "prod"]).file("federate.yaml", "contexts: {m1: prod}\n");
+    sync(&sandbox, "  apply: {}\n");
+    let ran = once(&sandbox).code(2);
+    assert!(
+        ran.out.contains("federate.yaml:1:12 names the context `prod` of the kubeconfig for it"),
+        "{ran:#?}"
+    );
+    assert!(!sandbox.has("m1", WEB) && sandbox.has("prod", WEB), "{ran:#?}");
+}
+
+#[test]
 fn a_new_revision_is_applied_and_nothing_new_is_only_compared() {
     let sandbox = Sandbox::anywhere(&["m1", "m2"]);
     sync(&sandbox, "  apply: {}\n");

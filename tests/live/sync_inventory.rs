@@ -213,16 +213,16 @@ fn workloads_follow_the_inventory_of_the_control_plane() {
     write_sync(&sandbox, "hub", "apply: {}");
     let ran = once(&sandbox, "").code(2);
     assert!(ran.out.contains("`inventory: hub` needs the control plane"), "{ran:#?}");
-    once(&sandbox, "--hub-context hub").code(0);
+    once(&sandbox, "--hub-context hub --contexts-from-repo").code(0);
     assert_eq!(replicas(&sandbox, WEB), [json!(2), json!(6)], "6 and 18 processors are free");
 
     // The control plane removes a cluster: that is guarded like everything else that goes.
     sandbox.delete("hub", &format!("{CLUSTERS}/m2"));
-    let ran = once(&sandbox, "--hub-context hub").code(2);
+    let ran = once(&sandbox, "--hub-context hub --contexts-from-repo").code(2);
     assert!(ran.out.contains("PruneFailed"), "{ran:#?}");
     assert_eq!(replicas(&sandbox, WEB), [json!(2), json!(6)]);
     write_sync(&sandbox, "hub", "apply: {pruneLimit: 100}");
-    once(&sandbox, "--hub-context hub").code(0);
+    once(&sandbox, "--hub-context hub --contexts-from-repo").code(0);
     assert_eq!(replicas(&sandbox, WEB), [json!(8), json!(0)], "6 more processors are free");
 
     // A control plane that cannot be read changes nothing.
@@ -235,7 +235,7 @@ fn workloads_follow_the_inventory_of_the_control_plane() {
             .filter(|cluster| cluster["name"] == "hub")
             .for_each(|cluster| cluster["cluster"]["server"] = json!("https://127.0.0.1:1"));
     });
-    let ran = once(&sandbox, "--hub-context hub").code(2);
+    let ran = once(&sandbox, "--hub-context hub --contexts-from-repo").code(2);
     assert!(ran.out.contains("the status of the clusters: "), "{ran:#?}");
     assert_eq!(replicas(&sandbox, API), [json!(0), json!(0)]);
 }

@@ -88,8 +88,10 @@ fn the_object_whose_dry_run_breaks_the_connection_is_named() {
 fn a_context_may_have_another_name() {
     let sandbox = Sandbox::simulated(&["m1"]).file("federate.yaml", "contexts: {m1: prod-eu}\n");
     sandbox.kubeconfig(|config| config["contexts"][0]["name"] = json!("prod-eu"));
-    sandbox.apply("").code(0);
+    sandbox.apply("--contexts-from-repo=prod-eu").code(0);
     assert!(sandbox.has("m1", WEB));
+    let any = sandbox.apply("--contexts-from-repo").code(0);
+    assert!(any.out.contains("unchanged"), "{any:#?}");
 }
 
 #[test]

@@ -41,6 +41,13 @@ pub trait PolicyAdvice {
         None
     }
 
+    /// Whether the control plane only leaves a template where its row of the plan says, because it remembers that: no policy
+    /// selects the template any more. By default, what no policy selects is removed.
+    fn is_unclaimed(&self, template: &Object, row: &Placement) -> bool {
+        let _ = (template, row);
+        false
+    }
+
     /// For templates that no policy places: an object that refers to each of them, where it would follow that object but
     /// for a reason that is known. By default, nothing follows.
     fn unplaced_followers(

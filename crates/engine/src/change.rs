@@ -26,6 +26,7 @@ mod credentials;
 mod digest;
 mod edits;
 mod keys;
+mod lost_policies;
 mod notation;
 mod objects;
 mod overlay_paths;
@@ -34,6 +35,7 @@ mod placements;
 mod pruning;
 mod secret;
 mod sequence;
+mod settings;
 mod source_edits;
 mod source_values;
 
@@ -41,6 +43,7 @@ pub use causes::{RevisionSide, find_causes};
 pub use credentials::names_credential;
 pub use digest::{DigestKey, MIN_KEY_BYTES};
 pub use edits::{CauseRole, ChangeCause, ChangedField};
+pub use lost_policies::{LostPolicy, find_lost_policies};
 pub use notation::{find_pointer, readable_path};
 pub use objects::{ObjectChange, ObjectChangeKind};
 pub use overlay_paths::overlay_paths;
@@ -48,6 +51,7 @@ pub use paths::{PathChange, diff_paths};
 pub use placements::{ClusterShare, Pair, PlacementChange, PlacementChangeKind, ReplicaShift};
 pub use pruning::PrunedObjects;
 pub use secret::{hide_secret_values, is_hidden, reveal_values};
+pub use settings::{SettingChange, find_setting_changes};
 
 /// One of the two renderings that are compared.
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +80,12 @@ pub struct RenderingChanges {
     pub pruned: Vec<PrunedObjects>,
     /// The templates that no policy places on one side only.
     pub unmatched: SetDifference<ObjectRef>,
+    /// The objects of the repo whose policy does not select them any more, sorted by object.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost_policies: Vec<LostPolicy>,
+    /// The settings that differ and act on more than what is rendered, in the order of their paths.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<SettingChange>,
     /// The edits of the repo, those with the most effects first. Those without effects come last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<ChangeCause>,
@@ -137,6 +147,8 @@ impl RenderingChanges {
             && self.placements.is_empty()
             && self.objects.is_empty()
             && self.unmatched.is_empty()
+            && self.lost_policies.is_empty()
+            && self.settings.is_empty()
     }
 }
 
@@ -178,6 +190,8 @@ impl RenderingChanges {
             objects: Vec::new(),
             pruned: Vec::new(),
             unmatched: SetDifference::from_sides(from.plan.unmatched.iter(), unmatched.iter()),
+            lost_policies: Vec::new(),
+            settings: Vec::new(),
             causes: Vec::new(),
         }
     }
@@ -263,6 +277,8 @@ pub fn compare_renderings(
         objects,
         pruned,
         unmatched,
+        lost_policies: Vec::new(),
+        settings: Vec::new(),
         causes: Vec::new(),
     }
 }

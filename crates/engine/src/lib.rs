@@ -39,6 +39,7 @@ pub mod previous;
 pub mod references;
 pub mod replicas;
 pub mod restart;
+pub mod selector_mismatches;
 pub mod snapshot;
 mod template_index;
 pub mod unplaced_templates;

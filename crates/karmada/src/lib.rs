@@ -515,6 +515,10 @@ impl PolicyAdvice for KarmadaPlanner<'_> {
         policies::reserved_reason(template).map(|why| format!("Karmada never propagates it, because {why}"))
     }
 
+    fn is_unclaimed(&self, template: &Object, row: &Placement) -> bool {
+        unclaimed_objects::is_unclaimed(self, template, row)
+    }
+
     fn unplaced_followers(
         &self,
         templates: &[ObjectRef],

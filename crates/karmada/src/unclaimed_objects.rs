@@ -74,6 +74,16 @@ pub(super) fn keep_unclaimed(
     })
 }
 
+/// Whether an object stays although the policy of its row, or that of an earlier one, does not select it any more.
+pub(super) fn is_unclaimed(plane: &KarmadaPlanner<'_>, template: &Object, row: &Placement) -> bool {
+    match &row.policy {
+        None => KarmadaState::from_scheduler_state(&row.scheduler_state).unclaimed_from.is_some(),
+        Some(policy) => plane.policies.by_id(policy).is_some_and(|policy| {
+            !plane.policies.all_matches(template).iter().any(|found| std::ptr::eq(found.policy, policy))
+        }),
+    }
+}
+
 /// Whether an object was scheduled to a cluster of the inventory, and not only required there.
 fn is_own_cluster(plane: &KarmadaPlanner<'_>, state: &KarmadaState, name: &str) -> bool {
     state.has_chosen(name) && schedule::index_of(plane.clusters, name).is_some()

@@ -508,6 +508,14 @@ impl PolicyAdvice for KubeAdmiralPlanner<'_> {
             .collect()
     }
 
+    /// The annotation that stops the scheduler also stops it from withdrawing what names no policy.
+    fn is_unclaimed(&self, template: &Object, row: &Placement) -> bool {
+        row.policy.is_none()
+            && row.unschedulable.is_some()
+            && !row.clusters.is_empty()
+            && !self.namespaces.goes_to_every_cluster(template)
+    }
+
     fn unplaced_followers(
         &self,
         templates: &[ObjectRef],

@@ -82,7 +82,7 @@ pub use plan_config_maps::FoundPlan;
 pub use rights::{MissingRights, check_rights};
 pub use stored_plan::StoredPlan;
 pub use survey::{SurveyOptions, SurveyResult, SurveyedCluster, find_unreachable, survey_clusters};
-pub use target::Access;
+pub use target::{Access, MemberContext};
 pub use watch::{MemberWatch, WatchedObjects};
 
 use client::Client;

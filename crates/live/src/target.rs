@@ -33,7 +33,8 @@ const CREDENTIALS_TIMEOUT: Duration = Duration::from_mins(2);
 const DEFAULT_CONCURRENCY: usize = 16;
 
 /// What to do about a cluster that has no context of its name.
-const CONTEXT_HINT: &str = "; name the cluster's context below `contexts` in federate.yaml";
+const CONTEXT_HINT: &str = "; name the cluster's context below `contexts` in federate.yaml, and allow it with \
+                            --contexts-from-repo";
 
 /// How clusters are reached.
 #[derive(Clone, Default)]
@@ -43,7 +44,7 @@ pub struct Access {
     /// A kubeconfig that is not a file, in place of it.
     pub given: Option<Kubeconfig>,
     /// The contexts of clusters whose context has another name.
-    pub contexts: BTreeMap<String, String>,
+    pub contexts: BTreeMap<String, MemberContext>,
     /// The inventory, for clusters that have no context above.
     pub hub: Option<HubAccess>,
     /// The user to impersonate in the clusters.
@@ -66,6 +67,15 @@ pub struct Access {
 struct MemberConfig {
     config: Config,
     addresses: AddressPolicy,
+}
+
+/// The context of a cluster whose context has another name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemberContext {
+    /// The cluster is reached through this context.
+    Named(String),
+    /// A context was named by who may not choose it, so that the cluster is not reached. The text says why.
+    Refused(String),
 }
 
 /// An [`Access`] whose files have been read.
@@ -272,7 +282,11 @@ impl Connections {
     }
 
     async fn member_config(&self, cluster: &str) -> Result<MemberConfig, Error> {
-        let context = self.access.contexts.get(cluster);
+        let context = match self.access.contexts.get(cluster) {
+            Some(MemberContext::Refused(why)) => return Err(Error::Access(why.clone())),
+            Some(MemberContext::Named(context)) => Some(context),
+            None => None,
+        };
         let is_named_by_others = self.access.given.is_some();
         let (config, is_named_by_others) = match (&*self.source, &self.access.hub) {
             (KubeconfigSource::Pod, _) => {
@@ -323,7 +337,10 @@ impl Connections {
 }
 
 fn unknown_connection(why: &str) -> Error {
-    Error::Access(format!("{why}; name a context of the kubeconfig for it below `contexts` in federate.yaml"))
+    Error::Access(format!(
+        "{why}; name a context of the kubeconfig for it below `contexts` in federate.yaml, and allow it with \
+         --contexts-from-repo"
+    ))
 }
 
 async fn build_config(kubeconfig: &kube_config::Kubeconfig, context: &str) -> Result<Config, String> {

@@ -15,8 +15,10 @@ use federate_yaml::Position;
 
 use super::file_tree::RepoFile;
 
+mod effects;
 mod sources;
 
+pub use effects::{SettingEffect, find_setting_effect};
 pub use sources::{
     CLUSTER_PLACEHOLDER, ClusterChoice, ClusterValues, Hooks, LoadRestrictor, NoKeys, PerCluster,
     SourceConfig, SourceKind, SourcePath, is_release_name,
@@ -74,7 +76,8 @@ pub struct Config {
     /// What kustomize and Helm build from files of the repo. Kustomizations that no other names are built without being
     /// listed here, charts are not.
     pub sources: Vec<SourceConfig>,
-    /// The kubeconfig context of each cluster whose context has a different name, by cluster name.
+    /// The kubeconfig context of each cluster whose context has a different name, by cluster name. It is used only if
+    /// `--contexts-from-repo` allows it.
     pub contexts: BTreeMap<String, String>,
 }
 
@@ -155,7 +158,7 @@ pub enum TaintEffect {
 }
 
 /// What becomes of a template that no policy places.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum UnplacedTemplates {
     /// It is rendered for no cluster, with a warning.
@@ -180,7 +183,7 @@ pub enum AutoscaledReplicas {
 }
 
 /// Settings for applying to member clusters.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ApplyConfig {
     /// Kinds whose pods restart when `spec.template` changes, as `Kind.group` (`Rollout.argoproj.io`), in
@@ -199,7 +202,7 @@ pub struct ApplyConfig {
 
 /// When objects of a kind are healthy, as CEL expressions over their top-level fields, such as
 /// `status.phase == 'Ready'`. `failed` is evaluated first, then `inProgress`, then `current`.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HealthCheck {
     /// The API version, such as `db.example.com/v1`. The check is for all versions of the group.
@@ -209,15 +212,15 @@ pub struct HealthCheck {
     /// Is true if the object is healthy.
     pub current: String,
     /// Is true while the object changes.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_progress: Option<String>,
     /// Is true if the object will never become healthy, which ends the wait.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
 }
 
 /// Settings for drift.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct DriftConfig {
     /// Differences that are not drift.
@@ -225,6 +228,7 @@ pub struct DriftConfig {
     /// The field managers of people's tools, with `*` for any ending. What they have changed in managed objects is drift,
     /// also where it is not rendered. By default: `kubectl*`, `oc`, `k9s`, and consoles such as `Mozilla`, `dashboard`,
     /// `headlamp`, `Lens` and `rancher`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub people: Option<Vec<String>>,
 }
 

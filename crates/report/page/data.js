@@ -6,7 +6,7 @@ import { BaseModel, pathOf, valueText } from './model.js';
 /** @typedef {{path: string, from?: any, to?: any}} PathChange */
 /** @typedef {{object: ObjectRef, kind: 'added'|'changed'|'removed', clusters: string[], replicasAt?: string, paths: PathChange[], diff: string, restartsPods?: boolean, pods?: number, causedBy?: number[]}} ObjectChange */
 /** @typedef {{reason: string, message: string}} Unschedulable */
-/** @typedef {{object: ObjectRef, policy?: {from?: ObjectRef, to?: ObjectRef}, before?: number, after?: number, flags?: string[], unschedulable?: {from?: Unschedulable, to?: Unschedulable}, wanted?: {from?: number, to?: number}, follows?: number[], suspended?: number[], changes?: number[], causedBy?: number[]}} PageObject */
+/** @typedef {{object: ObjectRef, policy?: {from?: ObjectRef, to?: ObjectRef}, before?: number, after?: number, flags?: string[], unschedulable?: {from?: Unschedulable, to?: Unschedulable}, lostPolicy?: {policy: ObjectRef, why: string, staysOn?: string[]}, wanted?: {from?: number, to?: number}, follows?: number[], suspended?: number[], changes?: number[], causedBy?: number[]}} PageObject */
 /** @typedef {{object?: ObjectRef, role: string, kind: string, file: string, line: number, fields: (PathChange & {line: number})[], sources?: string[], clusters?: string[], moves: number, manifests: number, changedObjects: number, changedClusters: number}} Cause */
 /** @typedef {{severity: string, code: string, file?: string, line?: number, object?: ObjectRef, message: string, help?: string, page: string}} FindingRow */
 /** @typedef {{object: number, origin: string, policy: string[], steps: string[], clusters: {clusters: number[], chosen: boolean, refusedBy?: string, why: string}[], overrides: {policy: string, clusters: number[], fields: string[]}[]}} PageExplanation */
@@ -32,6 +32,7 @@ export const PLACED = -1;
 /** The sign and the word of each flag of a verdict, the worst first. */
 export const FLAG_WORDS = /** @type {Object<string, [string, string]>} */ ({
   runsNowhere: ['✕', 'runs nowhere'],
+  losesPolicy: ['§', 'loses its policy'],
   doesNotFit: ['!', 'does not fit'],
   lost: ['✕', 'loses replicas'],
   deleted: ['−', 'deleted'],

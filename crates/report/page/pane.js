@@ -41,6 +41,8 @@ export function drawPane(model, pane, item, actions) {
 
 /** @param {import('./data.js').Item} item */
 function createProblem(item) {
+  const lost = item.row.lostPolicy;
+  if (lost) return createElement('p', { class: 'problem' }, createElement('b', { class: 'bad', text: '§ No policy selects it any more.' }), ' ' + lost.why);
   const why = item.row.unschedulable && item.row.unschedulable.to;
   if (!why) return null;
   return createElement('p', { class: 'problem' }, createElement('b', { class: 'bad', text: '! ' + why.reason }), ' ' + why.message);

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::clusters::ClusterRow;
 use super::findings::FindingRow;
-use super::table::format_count;
+use super::table::{count_with_verb, format_count};
 use cluster_sets::ClusterSetNames;
 use federate_dialect::plan::API_VERSION;
 use federate_engine::capacity::CapacityChanges;
@@ -24,7 +24,9 @@ mod cluster_sets;
 pub(crate) mod edits;
 mod fit;
 mod groups;
+pub(crate) mod lost_policies;
 pub mod markdown;
+pub(crate) mod setting_changes;
 pub mod text;
 mod verdict;
 
@@ -136,7 +138,16 @@ fn format_headline(diff: &Diff<'_>) -> String {
             format!("{number} {word}")
         });
     }
-    let mut parts = vec![parts.join(", ")];
+    let placements = parts.join(", ");
+    let mut parts = Vec::new();
+    if !changes.lost_policies.is_empty() {
+        let verbs = ["loses its policy", "lose their policy"];
+        parts.push(count_with_verb(changes.lost_policies.len(), "object", verbs));
+    }
+    if !changes.settings.is_empty() {
+        parts.push(format_setting_count(changes.settings.len()));
+    }
+    parts.push(placements);
     parts.retain(|part| !part.is_empty());
     parts.extend(format_manifest_counts(changes));
     let (from, to) = (changes.totals.from.replicas, changes.totals.to.replicas);
@@ -155,6 +166,15 @@ fn format_headline(diff: &Diff<'_>) -> String {
         parts.push("decisions differ, manifests do not".to_owned());
     }
     parts.join("; ")
+}
+
+/// How many settings change that act on more than what is rendered.
+fn format_setting_count(number: usize) -> String {
+    count_with_verb(
+        number,
+        "setting",
+        ["changes what is done in clusters", "change what is done in clusters"],
+    )
 }
 
 /// How many manifests are added, changed and removed, one per object and cluster.
@@ -198,6 +218,12 @@ const PRUNED_TITLES: [(&str, bool); 2] =
 /// The heading of objects that no policy matches on one side.
 const UNMATCHED_TITLE: &str = "Objects without a policy";
 
+/// The heading of objects that lose their policy.
+const LOST_TITLE: &str = "Objects that lose their policy";
+
+/// The heading of settings that act on more than what is rendered.
+const SETTINGS_TITLE: &str = "Settings that act in clusters";
+
 /// What happened to a placement.
 fn placement_word(change: &PlacementChange) -> &'static str {
     // Without a share, an object is on fewer clusters than with a share of no replicas.
@@ -215,6 +241,7 @@ fn placement_word(change: &PlacementChange) -> &'static str {
         PlacementChangeKind::Moved => "moved",
         PlacementChangeKind::Scaled if change.replicas.is_same() => "moved",
         PlacementChangeKind::Scaled => "scaled",
+        PlacementChangeKind::Policy if change.policy.to.is_none() => "left without a policy",
         PlacementChangeKind::Policy => "placed by another policy",
         PlacementChangeKind::Status => status_word(change),
     }
@@ -238,7 +265,9 @@ fn unmatched_changes(changes: &RenderingChanges) -> Vec<(&ObjectRef, &'static st
     // without one.
     let placements: HashMap<&ObjectRef, &PlacementChange> =
         changes.placements.iter().map(|change| (&change.object, change)).collect();
-    let added = changes.unmatched.added.iter().map(|object| {
+    let lost =
+        |object: &ObjectRef| changes.lost_policies.binary_search_by(|lost| lost.object.cmp(object)).is_ok();
+    let added = changes.unmatched.added.iter().filter(|object| !lost(object)).map(|object| {
         let what = match placements.get(object) {
             Some(change) if change.policy.from.is_none() && !change.required_by.is_empty() => {
                 "followed another object before, and no longer does"

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use federate_dialect::Plan;
+use federate_dialect::{Placement, Plan};
 use federate_engine::capacity::{self, CapacityChanges, CapacitySide};
-use federate_engine::change::{self, DigestKey, RenderingChanges, RenderingSide, RevisionSide};
+use federate_engine::change::{self, DigestKey, LostPolicy, RenderingChanges, RenderingSide, RevisionSide};
 use federate_engine::deletions::{Deletions, ExcessiveDeletions, PruneLimit};
 use federate_engine::{Engine, Manifest};
 use federate_kubernetes::{Cluster, Finding, ObjectRef};
@@ -122,10 +122,32 @@ impl RevisionComparison<'_> {
         let [before, after] = [(&engines[0], &from), (&engines[1], &to)]
             .map(|(engine, state)| RevisionSide { engine, plan: &state.plan, manifests: &state.manifests });
         change::find_causes(&mut changes, &before, &after, key);
+        changes.settings = change::find_setting_changes(self.from.repo(), self.to.repo(), key);
+        changes.lost_policies = self.find_lost_policies(&engines, clusters, shows);
         if !clusters.is_empty() || shows.is_some() {
             changes.causes.retain(|cause| !cause.is_without_effect());
         }
         changes
+    }
+
+    /// The objects that lose their policies, as far as they were in these clusters and are shown.
+    fn find_lost_policies(
+        &self,
+        engines: &[Engine<'_>; 2],
+        clusters: &[String],
+        shows: Option<&dyn Fn(&ObjectRef) -> bool>,
+    ) -> Vec<LostPolicy> {
+        let [from, to] = [(&engines[0], self.from), (&engines[1], self.to)]
+            .map(|(engine, session)| RevisionSide { engine, plan: session.plan(), manifests: &[] });
+        let mut lost = change::find_lost_policies(&from, &to);
+        lost.retain(|lost| {
+            let row = from.plan.find_placement(&lost.object);
+            let is_selected =
+                |row: &Placement| clusters.iter().any(|name| row.clusters.contains_cluster(name));
+            shows.is_none_or(|shows| shows(&lost.object))
+                && (clusters.is_empty() || row.is_some_and(is_selected))
+        });
+        lost
     }
 
     /// What both revisions leave free in each cluster.

@@ -40,6 +40,8 @@ mod kind_name;
 mod known_kinds;
 pub mod left_out;
 #[cfg(feature = "live")]
+mod member_contexts;
+#[cfg(feature = "live")]
 mod member_status;
 mod outages;
 mod policy_mismatches;
@@ -60,6 +62,8 @@ pub use comparison::{FindingChanges, RenderedState, RevisionComparison};
 pub use explanation::{NamedObject, NotFound};
 #[cfg(feature = "live")]
 pub use federate_live::ServerOptions;
+#[cfg(feature = "live")]
+pub use member_contexts::RepoContexts;
 #[cfg(feature = "live")]
 pub use member_status::set_status;
 pub use outages::UnreachableClusters;

@@ -1,10 +1,8 @@
 //! What keeps each policy from an object that is placed nowhere.
 
-use federate_dialect::references::TemplateSelector;
-use federate_kubernetes::selector::LabelSelector;
+use federate_engine::selector_mismatches::{SelectorMismatch, find_mismatches};
 use federate_kubernetes::{Object, finding};
 use federate_repo::Role;
-use serde::Deserialize;
 
 use crate::Session;
 
@@ -22,7 +20,11 @@ pub(crate) fn explain_policies(session: &Session, object: &Object) -> Vec<String
             None => (usize::MAX, dialect.advice().selected_by().to_owned()),
             Some(differences) if differences.is_empty() => (0, "selects it".to_owned()),
             Some(differences) => {
-                let words: Vec<&str> = differences.iter().map(String::as_str).collect();
+                let words = differences
+                    .iter()
+                    .map(|SelectorMismatch { what, wanted, .. }| format!("the {what} `{wanted}`"));
+                let words: Vec<String> = words.collect();
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
                 (differences.len(), format!("selects only {}", finding::join_names(&words, words.len())))
             }
         };
@@ -35,32 +37,4 @@ pub(crate) fn explain_policies(session: &Session, object: &Object) -> Vec<String
         lines.push(format!("… and {more} more"));
     }
     lines
-}
-
-/// What a selector wants and the object does not have.
-fn find_mismatches(selector: &TemplateSelector, object: &Object) -> Vec<String> {
-    let id = &object.id;
-    let namespace = id.namespace.as_deref().unwrap_or_default();
-    let mut all = Vec::new();
-    if selector.with_content && id.namespace.is_some() {
-        let wanted = selector.name.as_ref().filter(|wanted| wanted.name != namespace);
-        return wanted.map(|wanted| format!("the namespace `{}`", wanted.name)).into_iter().collect();
-    }
-    for (what, wanted, has) in [
-        ("kind", Some(&selector.kind), id.kind.as_str()),
-        ("API version", selector.api_version.as_ref(), &id.api_version),
-        ("API group", selector.group.as_ref(), id.group()),
-        ("namespace", selector.namespace.as_ref(), namespace),
-        ("name", selector.name.as_ref(), &id.name),
-    ] {
-        if let Some(wanted) = wanted.filter(|wanted| wanted.name != has) {
-            all.push(format!("the {what} `{}`", wanted.name));
-        }
-    }
-    if let Some((written, _)) = &selector.labels
-        && !LabelSelector::deserialize(written).is_ok_and(|wanted| wanted.matches(&object.labels()))
-    {
-        all.push(format!("the labels `{written}`"));
-    }
-    all
 }

@@ -1,5 +1,5 @@
-//! Finds out why nothing moves in a scenario: the control planes decide the same scenario under another condition, and
-//! the first condition under which something moves is the reason.
+//! Finds out why nothing moves in a scenario: the control planes decide the same scenario under other conditions, and the
+//! fewest conditions under which something moves are the reasons.
 
 use std::collections::BTreeSet;
 
@@ -17,11 +17,14 @@ use federate_repo::{Repo, Role};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UnmovedScenario {
-    /// The kind of the reason.
+    /// The kind of the reason; of several, the first.
     pub reason: UnmovedReason,
-    /// The number of objects that move under the other condition.
+    /// The kinds of the other reasons: nothing moves while any of them holds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<UnmovedReason>,
+    /// The number of objects that move under the other conditions.
     pub moved: usize,
-    /// The reason in a few words.
+    /// All reasons in a few words.
     pub summary: String,
     /// What changes it.
     pub help: String,
@@ -36,12 +39,54 @@ pub enum UnmovedReason {
     NotReadyBefore,
     /// The feature gate of the failover is off.
     GateOff,
+    /// No taint evicts from the lost clusters.
+    NotTainted,
     /// The policies tolerate the taints.
     Tolerated,
     /// The schedulers keep what they have placed.
     Kept,
     /// The control planes would decide the same without a memory.
     NoOtherDecision,
+}
+
+/// What keeps objects on clusters that are lost or tainted. Several may hold at once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Obstacle {
+    /// Nothing is evicted while the feature gate is off.
+    Gate,
+    /// No taint evicts from the lost clusters.
+    NoTaint,
+    /// The policies tolerate the taints.
+    Tolerations,
+}
+
+/// The obstacles that may hold together, the fewest first.
+const OBSTACLES: [&[Obstacle]; 7] = [
+    &[Obstacle::Gate],
+    &[Obstacle::NoTaint],
+    &[Obstacle::Tolerations],
+    &[Obstacle::Gate, Obstacle::NoTaint],
+    &[Obstacle::Gate, Obstacle::Tolerations],
+    &[Obstacle::NoTaint, Obstacle::Tolerations],
+    &[Obstacle::Gate, Obstacle::NoTaint, Obstacle::Tolerations],
+];
+
+impl Obstacle {
+    fn reason(self) -> UnmovedReason {
+        match self {
+            Self::Gate => UnmovedReason::GateOff,
+            Self::NoTaint => UnmovedReason::NotTainted,
+            Self::Tolerations => UnmovedReason::Tolerated,
+        }
+    }
+
+    fn describe(self) -> &'static str {
+        match self {
+            Self::Gate => "the feature gate Failover is off",
+            Self::NoTaint => "no taint evicts from the lost clusters",
+            Self::Tolerations => "the policies tolerate the taints",
+        }
+    }
 }
 
 impl Timeline<'_> {
@@ -67,7 +112,7 @@ impl Scenario {
             return Ok(None);
         }
         let reason = |reason, moved, summary: &str, help: String| {
-            Ok(Some(UnmovedScenario { reason, moved, summary: summary.to_owned(), help }))
+            Ok(Some(UnmovedScenario { reason, also: Vec::new(), moved, summary: summary.to_owned(), help }))
         };
         let hit: Vec<&Cluster> =
             baseline.clusters.iter().filter(|cluster| self.strikes_cluster(cluster)).collect();
@@ -85,40 +130,8 @@ impl Scenario {
             let summary = "the clusters were not ready before, so nothing there counts as running";
             return reason(UnmovedReason::NotReadyBefore, moved, summary, help);
         }
-        let failing = TimelineOptions { failover: true, ..options };
-        if strikes_any && !options.failover {
-            let moved = self.run_timeline(baseline, failing)?.count_moved();
-            if moved > 0 {
-                let help = format!("with `--gates Failover=true`, {}", objects_move(moved));
-                return reason(UnmovedReason::GateOff, moved, "the feature gate Failover is off", help);
-            }
-            if let Some((tainted, option)) = self.with_taint() {
-                let moved = tainted.run_timeline(baseline, failing)?.count_moved();
-                if moved > 0 && tainted.run_timeline(baseline, options)?.count_moved() == 0 {
-                    let help = format!(
-                        "with `--gates Failover=true {option}`, {}{}",
-                        objects_move(moved),
-                        self.removal_advice()
-                    );
-                    return reason(UnmovedReason::GateOff, moved, "the feature gate Failover is off", help);
-                }
-            }
-        }
-        if let Some(repo) = self.may_be_tolerated().then(|| without_tolerations(baseline.repo)).flatten() {
-            let Baseline { dialects, clusters, .. } = *baseline;
-            // Scheduler states keep the tolerations that they have applied, so these policies decide first.
-            let plan = Engine::new(dialects, &repo, clusters, baseline.settings()).compute_plan().plan;
-            let intolerant = Baseline::new(dialects, &repo, clusters, &plan, baseline.settings());
-            let moved = self.run_timeline(&intolerant, failing)?.count_moved();
-            if moved > 0 {
-                let gate = if options.failover { "" } else { " and with `--gates Failover=true`" };
-                let help = format!(
-                    "without the tolerations of the policies{gate}, {}{}",
-                    objects_move(moved),
-                    self.removal_advice()
-                );
-                return reason(UnmovedReason::Tolerated, moved, "the policies tolerate the taints", help);
-            }
+        if let Some(found) = self.find_obstacles(baseline, options, strikes_any)? {
+            return Ok(Some(found));
         }
         if let Some(removal) = removal {
             let moved = removal.run_timeline(baseline, options)?.count_moved();
@@ -135,6 +148,87 @@ impl Scenario {
         }
         let help = "`federate explain KIND/NAME` shows which clusters a policy can choose".to_owned();
         reason(UnmovedReason::NoOtherDecision, 0, "no policy decides otherwise", help)
+    }
+
+    /// The fewest obstacles without which something moves; `None` if nothing moves without all of them either.
+    fn find_obstacles(
+        &self,
+        baseline: &Baseline<'_>,
+        options: TimelineOptions,
+        strikes_any: bool,
+    ) -> Result<Option<UnmovedScenario>, String> {
+        let tainted = match self.with_taint() {
+            // Where a taint moves objects without failover, it is not what they wait for.
+            Some((tainted, option)) => {
+                let unevicted = TimelineOptions { failover: false, ..options };
+                (tainted.run_timeline(baseline, unevicted)?.count_moved() == 0).then_some((tainted, option))
+            }
+            None => None,
+        };
+        let intolerant = self.may_be_tolerated().then(|| without_tolerations(baseline.repo)).flatten();
+        // Scheduler states keep the tolerations that they have applied, so these policies decide first.
+        let intolerant = intolerant.map(|repo| {
+            let Baseline { dialects, clusters, .. } = *baseline;
+            let plan = Engine::new(dialects, &repo, clusters, baseline.settings()).compute_plan().plan;
+            (repo, plan)
+        });
+        for removed in OBSTACLES {
+            let failover = options.failover || removed.contains(&Obstacle::Gate);
+            let may_hold = removed.iter().all(|obstacle| match obstacle {
+                Obstacle::Gate => strikes_any && !options.failover,
+                Obstacle::NoTaint => failover && tainted.is_some(),
+                Obstacle::Tolerations => intolerant.is_some(),
+            });
+            if !may_hold {
+                continue;
+            }
+            let options = TimelineOptions { failover, ..options };
+            let scenario = match &tainted {
+                Some((tainted, _)) if removed.contains(&Obstacle::NoTaint) => tainted,
+                _ => self,
+            };
+            let moved = match &intolerant {
+                Some((repo, plan)) if removed.contains(&Obstacle::Tolerations) => {
+                    let Baseline { dialects, clusters, .. } = *baseline;
+                    let intolerant = Baseline::new(dialects, repo, clusters, plan, baseline.settings());
+                    scenario.run_timeline(&intolerant, options)?.count_moved()
+                }
+                _ => scenario.run_timeline(baseline, options)?.count_moved(),
+            };
+            if moved > 0 {
+                let option = tainted.as_ref().map(|(_, option)| option.as_str());
+                return Ok(self.describe_obstacles(removed, moved, option.unwrap_or_default()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Says what keeps objects where they are, and how many move without it. `taint` is the option for a taint.
+    fn describe_obstacles(&self, removed: &[Obstacle], moved: usize, taint: &str) -> Option<UnmovedScenario> {
+        let (first, others) = removed.split_first()?;
+        let words: Vec<&str> = removed.iter().map(|obstacle| obstacle.describe()).collect();
+        let mut options = Vec::new();
+        if removed.contains(&Obstacle::Gate) {
+            options.push("--gates Failover=true");
+        }
+        if removed.contains(&Obstacle::NoTaint) {
+            options.push(taint);
+        }
+        let mut conditions = Vec::new();
+        if removed.contains(&Obstacle::Tolerations) {
+            conditions.push("without the tolerations of the policies".to_owned());
+        }
+        if !options.is_empty() {
+            conditions.push(format!("with `{}`", options.join(" ")));
+        }
+        let advice = if removed == [Obstacle::Gate] { "" } else { self.removal_advice() };
+        Some(UnmovedScenario {
+            reason: first.reason(),
+            also: others.iter().map(|obstacle| obstacle.reason()).collect(),
+            moved,
+            summary: words.join(" and "),
+            help: format!("{}, {}{advice}", conditions.join(" and "), objects_move(moved)),
+        })
     }
 
     /// Whether an event can make a cluster lose what it runs.

@@ -11,8 +11,8 @@ use federate_dialect::HubKinds;
 use federate_dialects::DIALECTS;
 use federate_engine::snapshot::{SnapshotInput, StoredSnapshot};
 use federate_kubernetes::{ClusterName, Object};
-use federate_live::Access;
 use federate_live::snapshot::{MemberSnapshot, read_hub};
+use federate_live::{Access, MemberContext};
 use federate_repo::{Claims, Role};
 use federate_session::{Session, set_status};
 
@@ -48,7 +48,9 @@ impl SnapshotCommand {
         let inventory = collect_inventory(&session, captured);
         let (contexts, clusters) = self.choose_clusters(&session, &inventory)?;
         let mut access = self.access.build_access(&session);
-        access.contexts.extend(contexts);
+        access
+            .contexts
+            .extend(contexts.into_iter().map(|(name, context)| (name, MemberContext::Named(context))));
         let members = self.member_snapshots(&session, &access, &clusters, &inventory, now)?;
         captured.objects.retain(|object| !is_inventory(object));
         add_members(captured, inventory, members);

@@ -240,6 +240,16 @@ impl Runbook<'_> {
         }
     }
 
+    /// The option that lets the repo name the contexts of its clusters, if they have other names.
+    fn contexts_option(&self) -> String {
+        let named = self.contexts.iter().filter(|(cluster, context)| cluster != context);
+        let named: Vec<&str> = named.map(|(_, context)| context.as_str()).collect();
+        if named.is_empty() {
+            return String::new();
+        }
+        format!(" --contexts-from-repo={}", quote_word(&named.join(",")))
+    }
+
     /// Takes a snapshot and compares it with what the steps expect.
     fn check_lines(&self, snapshot: &str, with_hub: bool) -> Vec<String> {
         let (old, new) = (quote_word(&self.names.old_repo), quote_word(&self.names.new_repo));
@@ -645,8 +655,9 @@ impl Runbook<'_> {
                     "federate, or the GitOps tool that deploys what it renders, takes over what runs. The dry run must succeed \
                      (exit code 0), list no `conflict`, and end with `0 with restarts of pods`.",
                 );
-                lines.push(format!("federate apply {new} --adopt if-no-restart --dry-run=server"));
-                lines.push(format!("federate apply {new} --adopt if-no-restart"));
+                let contexts = self.contexts_option();
+                lines.push(format!("federate apply {new} --adopt if-no-restart{contexts} --dry-run=server"));
+                lines.push(format!("federate apply {new} --adopt if-no-restart{contexts}"));
             }
         }
         lines.extend(self.check_lines("after", true));
@@ -655,7 +666,7 @@ impl Runbook<'_> {
                 .iter()
                 .map(|name| format!("kubectl --context \"$NEW\" annotate namespace {name} {annotation}-")),
         );
-        lines.push(format!("federate drift {new}"));
+        lines.push(format!("federate drift {new}{}", self.contexts_option()));
         self.write_code(&lines);
     }
 
@@ -763,7 +774,7 @@ impl Runbook<'_> {
             lines.extend(plane.controllers.iter().map(|one| scale_line("\"$OLD\"", *one, 1)));
         }
         let old = quote_word(&self.names.old_repo);
-        lines.push(format!("federate drift {old}"));
+        lines.push(format!("federate drift {old}{}", self.contexts_option()));
         self.write_code(&lines);
     }
 }

@@ -7,6 +7,7 @@ use super::format_values;
 use crate::table::format_count;
 use federate_engine::change::{CauseRole, ChangeCause, ObjectChangeKind, RenderingChanges};
 use federate_kubernetes::ObjectRef;
+use federate_repo::config::{SettingEffect, find_setting_effect};
 
 /// How many edits of the same fields are shown one by one.
 const MAX_SINGLE_EDITS: usize = 3;
@@ -78,7 +79,16 @@ const MAX_REFERENCES: usize = 3;
 
 /// The number of edits that change nothing in any cluster, and the first of them.
 pub(super) fn without_effect(changes: &RenderingChanges) -> Vec<&ChangeCause> {
-    changes.causes.iter().filter(|cause| cause.is_without_effect()).collect()
+    let causes = changes.causes.iter().filter(|cause| cause.is_without_effect());
+    causes.filter(|cause| changes.settings.is_empty() || !has_only_settings(cause)).collect()
+}
+
+/// Whether an edit of the configuration file is one of settings that act on more than what is rendered, which are shown by
+/// themselves.
+fn has_only_settings(edit: &ChangeCause) -> bool {
+    let is_rendered = |effect| matches!(effect, Some(SettingEffect::Renderings | SettingEffect::Reports));
+    edit.role == CauseRole::Configuration
+        && !edit.fields.iter().any(|field| is_rendered(find_setting_effect(&field.change.path)))
 }
 
 /// What is equal in the edits of a group.
@@ -184,7 +194,7 @@ pub(crate) struct EditedField<'d> {
 }
 
 /// A path as Helm writes it for values: `image.tag`, with `\` before a dot in a key.
-fn dotted_path(path: &str) -> String {
+pub(super) fn dotted_path(path: &str) -> String {
     let mut out = String::new();
     let (mut in_brackets, mut in_quotes) = (false, false);
     let mut letters = path.strip_prefix('/').unwrap_or(path).chars().peekable();

@@ -30,6 +30,9 @@ impl PlacementMove<'_> {
         let change = self.change;
         let follows = if change.kind == PlacementChangeKind::Disappeared { "followed" } else { "follows" };
         match (&change.policy.from, &change.policy.to, change.required_by.as_slice()) {
+            (Some(policy), None, _) if change.kind == PlacementChangeKind::Policy => {
+                format!("before by {}", name(policy))
+            }
             (Some(from), Some(to), _) if from != to => format!("by {}, before by {}", name(to), name(from)),
             (Some(policy), None, _) | (_, Some(policy), _) => format!("by {}", name(policy)),
             (None, None, []) => String::new(),

@@ -14,6 +14,8 @@ use super::groups::{
     ClusterTally, ManifestChanges, MoveSummary, PlacementMove, group_entries, group_moves, not_shown,
     restarted_workloads, summarize_moves, tally_clusters,
 };
+use super::lost_policies::{LostObjects, describe_lost_policy, group_lost_policies};
+use super::setting_changes::SettingLine;
 use super::verdict::VerdictFlag;
 use super::{
     Diff, Named, PRUNED_TITLES, UNMATCHED_TITLE, format_headline, format_share, format_side, format_signed,
@@ -376,7 +378,8 @@ impl Comment<'_> {
             .collect();
         whole.dedup();
         let before = changes.totals.from.manifests;
-        let mut lines = Vec::new();
+        let mut lines = self.list_setting_lines();
+        lines.extend(self.list_lost_lines());
         for (flag, what) in [(VerdictFlag::RunsNowhere, "nowhere"), (VerdictFlag::DoesNotFit, "not fit")] {
             let found: Vec<&ObjectRef> = self.diff.verdict.with_flag(flag).collect();
             if !found.is_empty() {
@@ -411,6 +414,47 @@ impl Comment<'_> {
             return String::new();
         }
         format!("\n> [!CAUTION]\n> - {}\n", lines.join("\n> - "))
+    }
+
+    /// The settings that act on more than what is rendered.
+    fn list_setting_lines(&self) -> Vec<String> {
+        let settings = &self.diff.changes.settings;
+        let mut lines: Vec<String> = Vec::new();
+        for setting in settings.iter().take(MAX_ALERT_NAMES) {
+            let SettingLine { key, from, to, .. } = SettingLine::new(setting);
+            let place = self.files.format_place(&setting.file, Some(setting.field.line), true);
+            lines.push(format!(
+                "the setting {} changes: {} → {} ({place}); it decides {}",
+                format_code(&key),
+                format_cell(&from),
+                format_cell(&to),
+                setting.decides
+            ));
+        }
+        let more = settings.len().saturating_sub(MAX_ALERT_NAMES);
+        if more > 0 {
+            lines.push(format!("{} that act in clusters", format_count(more, "more setting")));
+        }
+        lines
+    }
+
+    /// The objects that no policy selects any more.
+    fn list_lost_lines(&self) -> Vec<String> {
+        let groups = group_lost_policies(self.diff.changes);
+        let mut lines: Vec<String> = Vec::new();
+        for LostObjects { objects, lost } in groups.iter().take(MAX_ALERT_NAMES) {
+            let what = describe_lost_policy(objects.len(), lost, |names| self.format_names(names));
+            lines.push(format!(
+                "{}: {what}. {}",
+                format_named(&name_objects(objects, MAX_ALERT_NAMES)),
+                escape_prose(&lost.why)
+            ));
+        }
+        let more = groups.iter().skip(MAX_ALERT_NAMES).map(|group| group.objects.len()).sum::<usize>();
+        if more > 0 {
+            lines.push(format!("{} that no policy selects any more", format_count(more, "more object")));
+        }
+        lines
     }
 
     /// The changes in each cluster, in numbers.

@@ -23,6 +23,8 @@ fn changes(objects: Vec<ObjectChange>) -> RenderingChanges {
         objects,
         pruned: Vec::new(),
         unmatched: SetDifference { added: Vec::new(), removed: Vec::new() },
+        lost_policies: Vec::new(),
+        settings: Vec::new(),
         causes: Vec::new(),
     }
 }

@@ -10,9 +10,11 @@ use super::cluster_sets::ClusterSetNames;
 use super::edits::{EditGroup, EditGroups, EditedField};
 use super::fit::CapacityFit;
 use super::groups::{ManifestChanges, PlacementMove, entries_in_full, group_entries, group_moves, not_shown};
+use super::lost_policies::{LostObjects, describe_lost_policy, group_lost_policies};
+use super::setting_changes::SettingLine;
 use super::{
-    Diff, PRUNED_TITLES, UNMATCHED_TITLE, format_headline, format_share, format_side, format_values,
-    name_objects, placement_word, unmatched_changes,
+    Diff, LOST_TITLE, PRUNED_TITLES, SETTINGS_TITLE, UNMATCHED_TITLE, format_headline,
+    format_share, format_side, format_values, name_objects, placement_word, unmatched_changes,
 };
 use crate::findings::FindingRow;
 use crate::table::{TextStyle, format_count};
@@ -82,6 +84,8 @@ pub fn format_diff(diff: &Diff<'_>, detail: DiffDetail, style: TextStyle) -> Str
     if !style.quiet {
         let _ = writeln!(out, "{summary}");
     }
+    report.write_settings(&mut out);
+    report.write_lost_policies(&mut out);
     report.write_clusters(&mut out);
     report.write_pruned(&mut out);
     report.deletion_guard(&mut out);
@@ -298,6 +302,47 @@ impl Report<'_> {
     fn write_heading(&self, out: &mut String, title: &str) {
         let gap = if out.is_empty() { "" } else { "\n" };
         let _ = writeln!(out, "{gap}{}", self.style.paint_bold(title));
+    }
+
+    /// The settings that act on more than what is rendered, which nothing else shows.
+    fn write_settings(&self, out: &mut String) {
+        let settings = &self.diff.changes.settings;
+        if settings.is_empty() {
+            return;
+        }
+        self.write_heading(out, SETTINGS_TITLE);
+        for setting in settings.iter().take(self.max_edits()) {
+            let SettingLine { key, from, to, place } = SettingLine::new(setting);
+            let _ = writeln!(
+                out,
+                "  {} {key}: {} → {} ({place})",
+                self.style.paint_text(AnsiColor::Red, "!"),
+                self.style.paint_text(AnsiColor::Red, &from),
+                self.style.paint_text(AnsiColor::Green, &to),
+            );
+            let _ = writeln!(out, "      decides {}", setting.decides);
+        }
+        write_more(out, "  ", settings.len(), self.max_edits(), "setting");
+    }
+
+    /// The objects that no policy selects any more.
+    fn write_lost_policies(&self, out: &mut String) {
+        let groups = group_lost_policies(self.diff.changes);
+        if groups.is_empty() {
+            return;
+        }
+        self.write_heading(out, LOST_TITLE);
+        for LostObjects { objects, lost } in groups.iter().take(self.max_edits()) {
+            let what = describe_lost_policy(objects.len(), lost, |names| self.format_names(names));
+            let _ = writeln!(
+                out,
+                "  {} {}: {what}",
+                self.style.paint_text(AnsiColor::Red, "!"),
+                self.format_objects(objects)
+            );
+            let _ = writeln!(out, "      {}", escape_text(&lost.why));
+        }
+        write_more(out, "  ", groups.len(), self.max_edits(), "reason");
     }
 
     fn write_clusters(&self, out: &mut String) {

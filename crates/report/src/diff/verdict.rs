@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::placement_word;
+use super::{format_setting_count, placement_word};
 use crate::table::{count_with_verb, format_count};
 use federate_engine::capacity::CapacityChanges;
 use federate_engine::change::{
@@ -32,6 +32,8 @@ pub struct ChangeVerdict {
 pub struct VerdictCounts {
     /// The objects of the repo that are on no cluster, because of the change.
     pub runs_nowhere: usize,
+    /// The objects of the repo whose policy does not select them any more.
+    pub loses_policy: usize,
     /// The objects for which there is not enough room.
     pub does_not_fit: usize,
     /// The manifests that are deleted, one per object and cluster.
@@ -52,6 +54,8 @@ pub struct VerdictCounts {
     pub added: usize,
     /// The objects of which fields change, besides replicas.
     pub fields: usize,
+    /// The settings that change and act on more than what is rendered.
+    pub settings: usize,
 }
 
 /// An object with what happens to it.
@@ -70,6 +74,8 @@ pub struct ObjectVerdict {
 pub enum VerdictFlag {
     /// It is in the repo, and on no cluster.
     RunsNowhere,
+    /// Its policy does not select it any more.
+    LosesPolicy,
     /// There is not enough room for it.
     DoesNotFit,
     /// Clusters lose it.
@@ -139,6 +145,15 @@ impl ChangeVerdict {
                 counts.restarted_pods += change.pods.unwrap_or(0);
             }
         }
+        for object in &changes.unmatched.added {
+            flags.entry(object).or_default().insert(VerdictFlag::RunsNowhere);
+        }
+        for lost in &changes.lost_policies {
+            let flags = flags.entry(&lost.object).or_default();
+            flags.remove(&VerdictFlag::DoesNotFit);
+            flags.insert(VerdictFlag::LosesPolicy);
+        }
+        counts.settings = changes.settings.len();
         counts.deleted_from_clusters = losing.len();
         flags.retain(|_, flags| !flags.is_empty());
         for flag in flags.values().flatten() {
@@ -211,6 +226,7 @@ impl VerdictCounts {
     fn count_object(&mut self, flag: VerdictFlag) {
         *match flag {
             VerdictFlag::RunsNowhere => &mut self.runs_nowhere,
+            VerdictFlag::LosesPolicy => &mut self.loses_policy,
             VerdictFlag::DoesNotFit => &mut self.does_not_fit,
             VerdictFlag::Moves => &mut self.moves,
             VerdictFlag::Restarts => &mut self.restarts,
@@ -241,7 +257,9 @@ impl VerdictCounts {
         });
         let parts = [
             count_objects(self.runs_nowhere, ["runs nowhere", "run nowhere"]),
+            count_objects(self.loses_policy, ["loses its policy", "lose their policy"]),
             count_objects(self.does_not_fit, ["does not fit", "do not fit"]),
+            (self.settings > 0).then(|| format_setting_count(self.settings)),
             deleted,
             count_objects(self.moves, ["moves", "move"]),
             restarts,

@@ -14,7 +14,9 @@ use crate::whatif::{ReplicaTotals, WhatIf};
 use federate_dialect::plan::API_VERSION;
 use federate_dialect::{PlacedClusters, Placement, Plan, Unschedulable};
 use federate_engine::capacity::CapacityChanges;
-use federate_engine::change::{ChangeCause, ObjectChange, Pair, RenderingChanges, SideTotals};
+use federate_engine::change::{
+    ChangeCause, LostPolicy, ObjectChange, Pair, RenderingChanges, SettingChange, SideTotals,
+};
 use federate_engine::deletions::ExcessiveDeletions;
 use federate_kubernetes::{ClusterName, ObjectRef};
 use federate_whatif::{FreeResource, ReplicaLoss, TimelineStage, UnmovedScenario};
@@ -50,6 +52,9 @@ pub struct PageDocument<'a> {
     pub changes: &'a [ObjectChange],
     /// The edits of the repo, those with the most effects first.
     pub causes: &'a [ChangeCause],
+    /// The settings that differ and act on more than what is rendered.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub settings: &'a [SettingChange],
     /// What a scenario does besides changing placements; left out of other pages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scenario: Option<PageScenario<'a>>,
@@ -186,6 +191,9 @@ pub struct PageObject<'a> {
     /// The reason why it cannot be scheduled, on each side.
     #[serde(skip_serializing_if = "is_empty_pair")]
     pub unschedulable: Pair<&'a Unschedulable>,
+    /// The policy that it has lost; left out if it has not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost_policy: Option<&'a LostPolicy>,
     /// The replicas that the repo asks for on each side; left out where objects have none or are not divided.
     #[serde(skip_serializing_if = "is_empty_pair")]
     pub wanted: Pair<i64>,
@@ -377,6 +385,7 @@ impl<'a> PageDocument<'a> {
             objects: Vec::new(),
             changes: &changes.objects,
             causes: &changes.causes,
+            settings: &changes.settings,
             scenario: None,
             losses: None,
             deletion_guard: None,
@@ -414,6 +423,7 @@ impl<'a> PageDocument<'a> {
                     from: old.and_then(|row| row.unschedulable.as_ref()),
                     to: new.and_then(|row| row.unschedulable.as_ref()),
                 },
+                lost_policy: None,
                 wanted: Pair {
                     from: before.and_then(|side| side.wanted.get(*object).copied()),
                     to: after.wanted.get(*object).copied(),
@@ -444,6 +454,11 @@ impl<'a> PageDocument<'a> {
         for change in &changes.placements {
             if let Some(object) = find_object(&mut self.objects, &change.object) {
                 object.caused_by.clone_from(&change.caused_by);
+            }
+        }
+        for lost in &changes.lost_policies {
+            if let Some(object) = find_object(&mut self.objects, &lost.object) {
+                object.lost_policy = Some(lost);
             }
         }
         for (at, change) in changes.objects.iter().enumerate() {

@@ -10,16 +10,22 @@ use super::scripts::PageView;
 use super::unit_losses::write_worst_losses;
 use crate::diff::VerdictFlag;
 use crate::diff::edits::{EditGroup, EditGroups};
+use crate::diff::lost_policies::describe_lost_policy;
+use crate::diff::setting_changes::SettingLine;
 use crate::table::format_count;
 use crate::whatif::{format_duration, format_effect, format_sentence};
-use federate_engine::change::{CauseRole, ObjectChangeKind};
+use federate_engine::change::{CauseRole, ObjectChangeKind, SettingChange};
 use federate_kubernetes::Severity;
+use federate_kubernetes::finding::join_names;
 
 /// How many objects that must be decided are shown; a button shows the others in the matrix.
 const MAX_DECISIONS: usize = 60;
 
 /// How many clusters that leave the inventory are named.
 const MAX_LEAVING: usize = 60;
+
+/// How many clusters are named where an object stays.
+const MAX_NAMED_CLUSTERS: usize = 5;
 
 /// How many edits are shown.
 const MAX_EDITS: usize = 30;
@@ -110,6 +116,10 @@ fn build_tiles(document: &PageDocument<'_>) -> Vec<PageTile> {
         PageTile::new_bad("runsNowhere", "✕", "Run nowhere", counts.runs_nowhere),
         PageTile::new_bad("doesNotFit", "!", "Do not fit", counts.does_not_fit),
     ];
+    // It is rare, and worse than what does not fit.
+    if counts.loses_policy > 0 {
+        tiles.insert(1, PageTile::new_bad("losesPolicy", "§", "Lose their policy", counts.loses_policy));
+    }
     if document.mode != PageMode::Plan {
         let (replicas, pods) = (counts.moved_replicas, counts.restarted_pods);
         tiles.extend([
@@ -138,7 +148,8 @@ fn format_amount(number: i64, noun: &str) -> String {
     }
 }
 
-/// What a reader must decide: objects that run nowhere or do not fit, clusters that leave, deletions beyond the limit.
+/// What a reader must decide: settings that act in clusters, objects that lose their policy, run nowhere or do not fit, clusters
+/// that leave, deletions beyond the limit.
 fn write_decisions(out: &mut String, document: &PageDocument<'_>) {
     let mut items: Vec<String> = Vec::new();
     if let Some(guard) = document.deletion_guard {
@@ -147,15 +158,22 @@ fn write_decisions(out: &mut String, document: &PageDocument<'_>) {
             escape_html(&guard.to_string())
         ));
     }
-    let is_unplaced = |object: &&PageObject<'_>| {
-        object.flags.contains(&VerdictFlag::RunsNowhere) || object.flags.contains(&VerdictFlag::DoesNotFit)
-    };
+    items.extend(document.settings.iter().take(MAX_DECISIONS).map(format_setting));
+    let more = document.settings.len().saturating_sub(MAX_DECISIONS);
+    if more > 0 {
+        items.push(format!(
+            "<b class=\"bad\">! {}</b> that act in clusters",
+            format_count(more, "more setting")
+        ));
+    }
+    let is_unplaced =
+        |object: &&PageObject<'_>| UNPLACED_FLAGS.iter().any(|flag| object.flags.contains(flag));
     let mut unplaced = document.objects.iter().filter(is_unplaced);
     items.extend(unplaced.by_ref().take(MAX_DECISIONS).map(format_unplaced));
     let more = unplaced.count();
     if more > 0 {
         items.push(format!(
-            "<button type=\"button\" class=\"link\" data-flags=\"runsNowhere doesNotFit\">{}, in the matrix</button>",
+            "<button type=\"button\" class=\"link\" data-flags=\"losesPolicy runsNowhere doesNotFit\">{}, in the matrix</button>",
             format_count(more, "more object")
         ));
     }
@@ -178,8 +196,37 @@ fn write_decisions(out: &mut String, document: &PageDocument<'_>) {
     write_card(out, "decide", "To decide", &items, usize::MAX, "Nothing stands out.");
 }
 
-/// An object that runs nowhere or does not fit, and why.
+/// The flags of objects that must be decided.
+const UNPLACED_FLAGS: [VerdictFlag; 3] =
+    [VerdictFlag::RunsNowhere, VerdictFlag::LosesPolicy, VerdictFlag::DoesNotFit];
+
+/// A setting that acts on more than what is rendered.
+fn format_setting(setting: &SettingChange) -> String {
+    let SettingLine { key, from, to, place } = SettingLine::new(setting);
+    format!(
+        "<b class=\"bad\">! {}</b> <del>{}</del> → <ins>{}</ins> <span class=\"muted\">{}: decides {}</span>",
+        escape_html(&key),
+        escape_html(&from),
+        escape_html(&to),
+        escape_html(&place),
+        escape_html(setting.decides)
+    )
+}
+
+/// An object that no policy selects any more, runs nowhere or does not fit, and why.
 fn format_unplaced(object: &PageObject<'_>) -> String {
+    if let Some(lost) = object.lost_policy {
+        let what = describe_lost_policy(1, lost, |names| {
+            let names: Vec<&str> = names.iter().map(|name| &***name).collect();
+            join_names(&names, MAX_NAMED_CLUSTERS)
+        });
+        return format!(
+            "<b class=\"bad\">§ {}</b> {}: <span class=\"muted\">{}</span>",
+            format_object_link(object.object),
+            escape_html(&what),
+            escape_html(&lost.why)
+        );
+    }
     let nowhere = object.flags.contains(&VerdictFlag::RunsNowhere);
     let (sign, words) = if nowhere { ("✕", "runs nowhere") } else { ("!", "does not fit") };
     format!(
@@ -190,6 +237,9 @@ fn format_unplaced(object: &PageObject<'_>) -> String {
 }
 
 fn format_reason(object: &PageObject<'_>) -> String {
+    if object.after.is_none() {
+        return ": <span class=\"muted\">no policy selects it</span>".to_owned();
+    }
     object.unschedulable.to.map_or(String::new(), |why| {
         let words = if why.message.is_empty() { &why.reason } else { &why.message };
         format!(": <span class=\"muted\">{}</span>", escape_html(words))
@@ -201,7 +251,12 @@ fn write_edits(out: &mut String, document: &PageDocument<'_>) {
     let edits = EditGroups::new(document.causes);
     let items: Vec<String> = edits.groups.iter().filter_map(format_edit).collect();
     let title = "What was changed in the repo";
-    write_card(out, "edits", title, &items, MAX_EDITS, "Nothing that changes a cluster.");
+    let empty = if document.settings.is_empty() && document.verdict.counts.loses_policy == 0 {
+        "Nothing that changes a cluster."
+    } else {
+        "Nothing that changes a manifest or a placement."
+    };
+    write_card(out, "edits", title, &items, MAX_EDITS, empty);
 }
 
 /// Edits that are shown together, with the fields that they change and what that causes.

@@ -9,7 +9,7 @@ use k8s_openapi::ByteString;
 use federate_live::path::ApiPath;
 use federate_live::{Access, HubAccess as Inventory, Kubeconfig};
 use federate_registry::ArtifactAddress;
-use federate_session::Session;
+use federate_session::{RepoContexts, Session};
 use federate_sync_api::SecretRef;
 
 use super::{HubClient, Tenancy};
@@ -156,6 +156,8 @@ impl HubClient {
             let text = text.ok_or_else(|| {
                 format!("the Secret {}/{} has no key `value`", sync.metadata.namespace, secret.name)
             })?;
+            // Whoever writes the Sync has put these contexts into its Secret.
+            base.contexts = session.member_contexts(&RepoContexts::All, true);
             base.given = Some(Kubeconfig::self_contained(text).map_err(|error| {
                 format!("the Secret {}/{}: {error}", sync.metadata.namespace, secret.name)
             })?);

@@ -9,6 +9,7 @@ use clap::Args;
 
 use super::target::SyncTarget;
 use super::to_command_error;
+use crate::cli::access::ContextArgs;
 use crate::cli::decryption::DecryptionArgs;
 use crate::cli::diff::digest_key;
 use crate::cli::settings::{OutputFormat, shared_builder};
@@ -37,6 +38,9 @@ struct InspectArgs {
     /// Reach member clusters by the contexts of this kubeconfig, not by the credentials that the Sync names
     #[arg(long, value_name = "FILE")]
     member_kubeconfig: Option<PathBuf>,
+
+    #[command(flatten)]
+    contexts: ContextArgs,
 
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
@@ -93,7 +97,8 @@ impl SyncServices for InspectContext<'_> {
         valid_sync: &ValidSync,
         session: &Session,
     ) -> Result<MemberAccess, CredentialsError> {
-        let contexts = session.repo().config.contexts.clone();
+        let has_hub = valid_sync.object.spec.hub.is_some() && self.args.member_kubeconfig.is_none();
+        let contexts = session.member_contexts(&self.args.contexts.repo_contexts(), has_hub);
         if let Some(file) = &self.args.member_kubeconfig {
             let access = Access { kubeconfig: Some(file.clone()), contexts, ..Access::default() };
             return Ok(MemberAccess { access, files: Vec::new() });

@@ -143,7 +143,7 @@ impl SyncServices for ObjectContext<'_> {
         self.hub.member_access(
             valid_sync,
             session,
-            self.access.build_access(session),
+            self.access.build_sync_access(session, valid_sync.object.spec.hub.is_some()),
             context,
             &self.args.build_tenancy(),
         )
