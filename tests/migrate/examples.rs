@@ -1,10 +1,14 @@
 //! The examples, migrated.
 
+use std::fs;
+use std::path::Path;
+
 use federate_migrate::{MigrationError, Mode, Target, migrate_repo};
 use snapbox::{assert_data_eq, file, str};
 
 use crate::comparison::{Difference, Sent, compare};
 use crate::files::Files;
+use crate::proof::prove;
 
 /// Migrates files and compares both sides. Differences without a reason fail, and so does a second migration that changes
 /// anything. Returns what is written, and what differs.
@@ -41,6 +45,38 @@ fn every_example_can_be_frozen_for_karmada() {
         let (text, differences) = migrate(&Files::of_example(example), Target::Karmada, Mode::Freeze);
         assert!(differences.is_empty(), "{example}: {differences:#?} {text}");
     }
+}
+
+/// The folders of the examples that are repos.
+fn list_examples() -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let folders = fs::read_dir(root).unwrap().map(|entry| entry.unwrap());
+    let folders = folders.filter(|entry| entry.path().is_dir() && entry.file_name() != "rendered");
+    let mut names: Vec<String> =
+        folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    for name in &mut names {
+        if name == "adoption" {
+            name.push_str("/repo");
+        }
+    }
+    names
+}
+
+#[test]
+fn every_example_can_be_migrated_to_every_target_and_each_difference_has_a_reason() {
+    let mut proved = 0;
+    for example in list_examples() {
+        let files = Files::of_example(&example);
+        for target in [Target::Karmada, Target::KubeAdmiral, Target::KubeFleet] {
+            println!("{example} → {}", target.name());
+            proved += usize::from(prove(&files, target, Mode::Idiomatic).is_some());
+            prove(&files, target, Mode::Freeze).unwrap();
+        }
+        // Overlays are built by a program.
+        prove(&files, Target::Plain, Mode::Idiomatic);
+    }
+    assert!(proved > 15, "{proved}");
 }
 
 #[test]
@@ -144,7 +180,8 @@ fn directions_that_are_not_known_say_which_are() {
         error.to_string(),
         str![
             "rules of kubefed cannot be written for kubeadmiral in mode `idiomatic`; what can be: kubefed → karmada, \
-             kubeadmiral → karmada, kubefleet → karmada, karmada → kubefleet, karmada → kubeadmiral, any → plain"
+             kubeadmiral → karmada, kubefleet → karmada, karmada → kubefleet, karmada → kubeadmiral, any → plain; `--mode freeze` \
+             writes each object as it is placed now"
         ]
     );
 }

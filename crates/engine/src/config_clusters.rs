@@ -1,17 +1,21 @@
 //! Clusters that no control plane reads: those of `federate.yaml`, and `ClusterProfile` objects, over which those of the same names
-//! are merged.
+//! are merged. What `federate.yaml` says about the place of a cluster is also added to the inventory object of a control plane,
+//! some of which have no fields for it.
 
 use std::collections::BTreeMap;
 
 use serde_json::json;
 
 use federate_dialect::cluster_profiles;
-use federate_kubernetes::{Cluster, Finding, Object, Taint, names};
+use federate_kubernetes::{Cluster, ClusterName, Finding, Object, Taint, names};
 use federate_repo::{Repo, Role};
 use federate_yaml::Positions;
 
 use super::MAX_SIMILAR_FINDINGS;
 use federate_repo::config::{ConfiguredCluster, TaintEffect};
+
+/// The API group of what stands for a cluster of `federate.yaml`.
+pub(super) const CONFIG_GROUP: &str = "federate.dev";
 
 /// The clusters, and errors in their names. Without `strict`, profiles without a status are of healthy clusters.
 pub(super) fn read_clusters(repo: &Repo, strict: bool) -> (Vec<Cluster>, Vec<Finding>) {
@@ -52,9 +56,38 @@ fn read_profiles(repo: &Repo, strict: bool) -> (Vec<Cluster>, Vec<Finding>) {
     (clusters, findings)
 }
 
-/// Adds what is configured to a cluster: labels are added, and everything else that is configured replaces what was there.
+/// Adds where clusters are, by `federate.yaml`, to the inventory objects of control planes of the same names, and takes what is
+/// added out of `configured`. What has labels or taints stays there: a control plane knows only those of its own object.
+pub(super) fn add_locations(configured: &mut Vec<Cluster>, described: &mut [Cluster]) {
+    let mut by_name: BTreeMap<ClusterName, Vec<&mut Cluster>> = BTreeMap::new();
+    for cluster in described {
+        by_name.entry(cluster.name.clone()).or_default().push(cluster);
+    }
+    configured.retain(|cluster| {
+        let adds = !cluster.provider.is_empty()
+            || !cluster.region.is_empty()
+            || !cluster.zones.is_empty()
+            || !cluster.properties.is_empty()
+            || cluster.kubernetes.is_some();
+        let is_addition = adds
+            && cluster.id.group() == CONFIG_GROUP
+            && cluster.labels.is_empty()
+            && cluster.taints.is_empty();
+        match by_name.get_mut(&cluster.name).filter(|_| is_addition) {
+            Some(described) => {
+                described.iter_mut().for_each(|described| merge_cluster(described, cluster.clone()));
+                false
+            }
+            None => true,
+        }
+    });
+}
+
+/// Adds what is configured to a cluster: labels and properties are added, and everything else that is configured replaces what was
+/// there.
 fn merge_cluster(cluster: &mut Cluster, configured: Cluster) {
     cluster.labels.extend(configured.labels);
+    cluster.properties.extend(configured.properties);
     for (value, own) in
         [(&mut cluster.provider, configured.provider), (&mut cluster.region, configured.region)]
     {
@@ -80,7 +113,7 @@ fn build_cluster(
     pointer: &str,
 ) -> Cluster {
     let body = json!({
-        "apiVersion": "federate.dev/v1alpha1",
+        "apiVersion": format!("{CONFIG_GROUP}/v1alpha1"),
         "kind": "Cluster",
         "metadata": {"name": configured.name, "labels": configured.labels},
     });
@@ -102,6 +135,7 @@ fn build_cluster(
         region: configured.region.clone(),
         zones: configured.zones.clone(),
         kubernetes: configured.kubernetes_version.clone(),
+        properties: configured.properties.clone(),
         taints: taints.collect(),
         ..Cluster::from_object(&object)
     }

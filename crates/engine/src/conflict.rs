@@ -4,6 +4,8 @@ use federate_dialect::Placement;
 use federate_kubernetes::{Cluster, Finding, Severity};
 use federate_repo::Repo;
 
+use super::config_clusters::CONFIG_GROUP;
+
 /// Keeps one row of `placements` (sorted by object) for each object. Policies take precedence over rules that
 /// need no policy; among such rules, the first dialect takes precedence. Objects that policies of two dialects
 /// place are removed, with an error that names both.
@@ -51,6 +53,11 @@ fn report_clash(repo: &Repo, a: &Placement, b: &Placement) -> Option<Finding> {
 
 /// Reports two inventory objects with the same cluster name.
 pub(super) fn same_cluster(first: &Cluster, later: &Cluster) -> Finding {
+    let help = if [first, later].iter().any(|cluster| cluster.id.group() == CONFIG_GROUP) {
+        "keep one of the two: in `clusters`, only the provider, the region, the zones, the version and properties add to another object"
+    } else {
+        "keep one of the two"
+    };
     Finding {
         severity: Severity::Error,
         origin: Some(later.origin.clone()),
@@ -63,6 +70,6 @@ pub(super) fn same_cluster(first: &Cluster, later: &Cluster) -> Finding {
             "cluster `{}` is described twice: as {} in {} and as {} in {}",
             later.name, first.id.kind, first.origin, later.id.kind, later.origin
         ),
-        help: Some("keep one of the two".to_owned()),
+        help: Some(help.to_owned()),
     }
 }

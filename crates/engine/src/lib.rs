@@ -77,13 +77,15 @@ pub struct EngineSettings {
     pub allowance: StepAllowance,
 }
 
-/// Reads the clusters of `federate.yaml` and the inventory objects of all dialects. Returns the clusters, sorted by name.
+/// Reads the clusters of `federate.yaml` and the inventory objects of all dialects, to which `federate.yaml` may add where their
+/// clusters are. Returns the clusters, sorted by name.
 pub fn read_inventory(
     dialects: Dialects,
     repo: &Repo,
     settings: &EngineSettings,
 ) -> (Vec<Cluster>, Vec<Finding>) {
-    let (mut clusters, mut findings) = config_clusters::read_clusters(repo, settings.strict_inventory);
+    let (mut configured, mut findings) = config_clusters::read_clusters(repo, settings.strict_inventory);
+    let mut clusters: Vec<Cluster> = Vec::new();
     for dialect in dialects.iter() {
         let claimed = repo.claimed.iter().filter(|claimed| claimed.dialect == dialect.name());
         for claimed in claimed.filter(|claimed| claimed.role == Role::Inventory) {
@@ -101,7 +103,10 @@ pub fn read_inventory(
             }
         }
     }
-    clusters.sort_by(|a: &Cluster, b: &Cluster| a.name.cmp(&b.name));
+    config_clusters::add_locations(&mut configured, &mut clusters);
+    configured.append(&mut clusters);
+    let mut clusters = configured;
+    clusters.sort_by(|a, b| a.name.cmp(&b.name));
     clusters.dedup_by(|later, first| {
         let same = later.name == first.name;
         if same {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use federate_dialect::import::{ImportEdit, apply_edits};
 use federate_engine::EngineSettings;
-use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef, Origin, sops};
+use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, Origin, sops};
 use federate_repo::{ClaimedObject, Repo, Role, Template};
 use federate_session::Session;
 use serde_json::Value;
@@ -25,12 +25,14 @@ use crate::placed::find_placed;
 use crate::present::PresentState;
 use crate::read::kubefed;
 use crate::rendering::{MigratedRepo, SentVariants, claim_object};
-use crate::repo_text::{CutObject, RepoText, common_folder};
+use crate::repo_text::{CutObject, RepoText, common_folder, is_template_file};
 use crate::write::{self, PolicyDraft, PolicyRole, karmada};
 use crate::{MigratedObject, Migration, Mode, Reason, Target};
 
+mod config;
 mod operations;
 mod plain;
+mod rendered_files;
 
 use operations::{TriedOperations, append_operations, pair_variants, take_common};
 
@@ -74,8 +76,11 @@ impl RepoConversion<'_> {
         self.remove_marks(&mut intent);
         let present = PresentState::new(self.session, &self.sources, &intent);
         write::fit_intent(self.target, &mut intent, &present);
-        let mut problems = self.find_obstacles(&intent, &mut text);
-        problems.extend(self.prepare_namespaces(&mut intent, &mut text));
+        self.prepare_namespaces(&mut intent);
+        self.note_lost_apis(&mut intent);
+        let edited = self.find_edited(&intent);
+        self.replace_template_files(&mut intent, &text, &edited, "");
+        let mut problems = self.find_obstacles(&edited, &mut text);
         if !problems.is_empty() {
             return Err(MigrationError::Problems(problems));
         }
@@ -147,19 +152,22 @@ impl RepoConversion<'_> {
         claimed.filter(|claimed| claimed.dialect == self.target.name()).map(|c| c.object.id.clone()).collect()
     }
 
-    /// What keeps the files from being edited.
-    fn find_obstacles(&self, intent: &RepoIntent, text: &mut RepoText<'_>) -> Vec<MigrationProblem> {
+    /// The objects that change in their files, by their old names.
+    fn find_edited(&self, intent: &RepoIntent) -> BTreeSet<ObjectRef> {
+        let named = write::find_edited(self.target, intent);
+        let edited = intent.templates.iter().filter(|one| !one.edits.is_empty() || named.contains(&one.id));
+        edited.filter(|one| one.source.is_own()).map(|one| one.old.clone()).collect()
+    }
+
+    /// What keeps the files from being edited in which these objects and the policies are.
+    fn find_obstacles(&self, edited: &BTreeSet<ObjectRef>, text: &mut RepoText<'_>) -> Vec<MigrationProblem> {
         let mut problems = Vec::new();
         text.read_files(&self.left_objects().map(|claimed| claimed.object.origin.file.clone()).collect());
         for claimed in self.left_objects() {
             problems.extend(text.find_obstacle(&claimed.object.id, &claimed.object.origin));
         }
-        let named = write::find_edited(self.target, intent);
-        let edited = intent.templates.iter().filter(|one| !one.edits.is_empty() || named.contains(&one.id));
-        for template in edited {
-            if let (TemplateSource::Own, Some(own)) =
-                (&template.source, self.repo().find_template(&template.old))
-            {
+        for own in edited.iter().filter_map(|id| self.repo().find_template(id)) {
+            if !is_template_file(&own.object.origin.file) {
                 problems.extend(text.find_obstacle(&own.object.id, &own.object.origin));
             }
         }
@@ -177,7 +185,7 @@ impl RepoConversion<'_> {
             }
             let id = &own.object.id;
             match known.get(id).and_then(|at| intent.templates.get_mut(*at)) {
-                Some(template) if template.source.is_embedded() => {}
+                Some(template) if !template.source.is_own() => {}
                 Some(template) => template.edits.extend(edits),
                 None => {
                     let template = TemplateIntent::unchanged(id.clone(), id.clone(), TemplateSource::Own);
@@ -223,15 +231,11 @@ impl RepoConversion<'_> {
     }
 
     /// Makes Namespaces go where they go now: Karmada sends each to all clusters that is not labelled otherwise.
-    fn prepare_namespaces(&self, intent: &mut RepoIntent, text: &mut RepoText<'_>) -> Vec<MigrationProblem> {
-        let mut problems = Vec::new();
+    fn prepare_namespaces(&self, intent: &mut RepoIntent) {
         match self.target {
             Target::Karmada => {}
-            Target::KubeAdmiral => {
-                self.release_namespaces(intent);
-                return problems;
-            }
-            Target::KubeFleet | Target::Plain => return problems,
+            Target::KubeAdmiral => return self.release_namespaces(intent),
+            Target::KubeFleet | Target::Plain => return,
         }
         let is_namespace = |id: &ObjectRef| id.kind == "Namespace" && id.api_version == "v1";
         let goes_everywhere = |id: &ObjectRef| is_namespace(id) && !karmada::is_reserved_namespace(&id.name);
@@ -264,6 +268,10 @@ impl RepoConversion<'_> {
             if everywhere || karmada::is_reserved_namespace(&id.name) {
                 continue;
             }
+            let own = self.repo().find_template(id);
+            if own.is_some_and(|own| own.object.label(karmada::SKIP_LABEL).is_some()) {
+                continue;
+            }
             let pointer =
                 format!("/metadata/labels/{}", federate_kubernetes::pointer::escape(karmada::SKIP_LABEL));
             let edit = ImportEdit { pointer, value: Some("true".into()) };
@@ -273,18 +281,8 @@ impl RepoConversion<'_> {
                 let template = TemplateIntent::unchanged(id.clone(), id.clone(), TemplateSource::Own);
                 added.push(TemplateIntent { edits: vec![edit], ..template });
             }
-            if let Some(own) = self.repo().find_template(id)
-                && !known
-                    .get(id)
-                    .and_then(|at| intent.templates.get(*at))
-                    .is_some_and(|template| template.source.is_embedded())
-                && own.object.label(karmada::SKIP_LABEL).is_none()
-            {
-                problems.extend(text.find_obstacle(id, &own.object.origin));
-            }
         }
         intent.templates.extend(added);
-        problems
     }
 
     /// Leaves out the placements of Namespaces, which `KubeAdmiral` sends to all clusters.
@@ -330,7 +328,7 @@ impl RepoConversion<'_> {
         let mut templates: Vec<Template> = Vec::new();
         for own in &self.repo().templates {
             match edited.get(&own.object.id) {
-                Some(TemplateIntent { source: TemplateSource::Embedded { .. }, .. }) => {}
+                Some(template) if !template.source.is_own() => {}
                 Some(template)
                     if own.per_cluster.is_none()
                         && (!template.edits.is_empty() || labels.contains_key(&template.id)) =>
@@ -344,10 +342,14 @@ impl RepoConversion<'_> {
             }
         }
         for template in &intent.templates {
-            if let TemplateSource::Embedded { origin, body, .. } = &template.source {
+            if let Some((file, body)) = template.source.find_written() {
                 let mut body = body.clone();
                 apply_edits(&template.edits, &mut body);
-                let mut object = Object { id: template.id.clone(), body, origin: origin.clone() };
+                let origin = match &template.source {
+                    TemplateSource::Embedded { origin, .. } => origin.clone(),
+                    _ => Origin { file: file.clone(), document: 0, item: None, line: 0 },
+                };
+                let mut object = Object { id: template.id.clone(), body, origin };
                 apply_labels(&labels, &mut object);
                 templates.push(Template { object, per_cluster: None });
             }
@@ -362,12 +364,16 @@ impl RepoConversion<'_> {
         for source in &self.sources {
             repo.config.dialects.remove(*source);
         }
-        let settings = EngineSettings {
+        MigratedRepo::new(self.session, repo, templates, claimed, self.engine_settings())
+    }
+
+    /// With what the new side in memory is rendered.
+    fn engine_settings(&self) -> EngineSettings {
+        EngineSettings {
             now: self.session.now(),
             live: self.session.observed().clone(),
             ..EngineSettings::default()
-        };
-        MigratedRepo::new(self.session, repo, templates, claimed, settings)
+        }
     }
 
     /// The clusters that objects of the old control planes describe, as the new one describes them.
@@ -382,7 +388,7 @@ impl RepoConversion<'_> {
             if !kubefed::sees_cluster(self.repo(), &object.id) {
                 return None;
             }
-            Some(LeftCluster { object, value: write_cluster(cluster, self.target) })
+            Some(LeftCluster { object, cluster, value: write_cluster(cluster, self.target) })
         })
     }
 
@@ -515,6 +521,7 @@ impl RepoConversion<'_> {
         let pointer = DIVIDED_POINTERS[0];
         for template in intent.templates.iter_mut().filter(|template| wanted.contains(&template.id)) {
             let own = simulated.repo.find_template(&template.id);
+            let own = own.filter(|own| own.per_cluster.is_none());
             if own.is_some_and(|own| own.object.body.pointer(pointer) == Some(&Value::from(0))) {
                 template.edits.push(ImportEdit { pointer: pointer.to_owned(), value: Some(1.into()) });
                 scaled.insert(template.id.clone());
@@ -592,6 +599,7 @@ impl RepoConversion<'_> {
         for template in &mut intent.templates {
             let variants = old.find_variants(&template.old);
             let pairs = pair_variants(variants, new.find_variants(&template.id));
+            let bodies: Vec<&Value> = pairs.iter().map(|pair| &pair.new.body).collect();
             let mut changes: Vec<ClusterOperations> =
                 pairs.into_iter().map(|pair| pair.into_operations(strict)).collect();
             for change in &mut changes {
@@ -614,7 +622,7 @@ impl RepoConversion<'_> {
                 continue;
             }
             has_changes = true;
-            let own = self.repo().find_template(&template.old).filter(|_| !template.source.is_embedded());
+            let own = self.repo().find_template(&template.old).filter(|_| template.source.is_own());
             let is_editable = own.is_none_or(|own| {
                 own.per_cluster.is_none()
                     && text.find_obstacle(&own.object.id, &own.object.origin).is_none()
@@ -631,9 +639,12 @@ impl RepoConversion<'_> {
                 });
                 template.edits.extend(difference::to_edits(common));
             }
-            for change in &mut changes {
+            for (change, body) in changes.iter_mut().zip(bodies) {
                 change.operations.retain(|operation| {
-                    let is_possible = write::can_override(self.target, operation);
+                    // For the control planes, there is nothing to remove where the value is null.
+                    let is_null = operation.action == PatchAction::Remove
+                        && body.pointer(&operation.pointer).is_some_and(Value::is_null);
+                    let is_possible = !is_null && write::can_override(self.target, operation);
                     if !is_possible {
                         useless.entry(template.old.clone()).or_default().insert(operation.pointer.clone());
                     }
@@ -732,8 +743,11 @@ impl RepoConversion<'_> {
 
     /// The texts in Secrets and policies of the repo.
     fn known_texts(&self) -> BTreeSet<&str> {
-        let own = self.repo().templates.iter().map(|template| &template.object);
-        let secrets = own.filter(|object| object.id.kind == "Secret");
+        let secrets = self.repo().templates.iter().filter(|template| template.object.id.kind == "Secret");
+        // What a template file is rendered to is made of what the repo has in plain text.
+        let rendered = secrets.clone().filter(|template| is_template_file(&template.object.origin.file));
+        let rendered = rendered.flat_map(|template| template.per_cluster.iter().flat_map(BTreeMap::values));
+        let secrets = secrets.map(|template| &template.object).chain(rendered.map(AsRef::as_ref));
         let mut texts = Vec::new();
         for object in secrets.chain(self.left_objects().map(|claimed| &claimed.object)) {
             collect_texts(&object.body, &mut texts);
@@ -801,9 +815,11 @@ impl RepoConversion<'_> {
                         text.remove_object(&own.object.origin);
                     }
                 }
+                TemplateSource::Rendered { .. } => {}
             }
         }
         text.cut_objects(&cut);
+        self.write_rendered(intent, text);
     }
 
     fn write_policies(&self, intent: &RepoIntent, drafts: &[PolicyDraft], text: &mut RepoText<'_>) {
@@ -813,7 +829,7 @@ impl RepoConversion<'_> {
                 TemplateSource::Own => {
                     self.repo().find_template(&template.old).map(|own| own.object.origin.file.clone())
                 }
-                TemplateSource::Embedded { origin, .. } => Some(origin.file.clone()),
+                source => source.find_written().map(|(file, _)| file.clone()),
             };
             files.extend(file.map(|file| (&template.id, file)));
         }
@@ -858,7 +874,7 @@ impl RepoConversion<'_> {
             .iter()
             .filter_map(|template| match &template.source {
                 TemplateSource::Embedded { origin, .. } => Some(origin),
-                TemplateSource::Own => None,
+                TemplateSource::Own | TemplateSource::Rendered { .. } => None,
             })
             .collect();
         let clusters: BTreeMap<&ObjectRef, Value> =
@@ -878,38 +894,6 @@ impl RepoConversion<'_> {
                 text.remove_object(origin);
             }
         }
-    }
-
-    /// Removes the settings of the old control planes, and names the release of the new one where they named theirs.
-    fn write_config(&self, text: &mut RepoText<'_>) {
-        let file: Arc<str> = self.repo().config_path().into();
-        if !text.has_file(&file) {
-            return;
-        }
-        let settings = &self.repo().config.dialects;
-        let left: Vec<&str> =
-            self.sources.iter().copied().filter(|source| settings.contains_key(*source)).collect();
-        if left.is_empty() {
-            return;
-        }
-        let mut edits: Vec<ImportEdit> = left
-            .iter()
-            .map(|source| ImportEdit { pointer: format!("/dialects/{source}"), value: None })
-            .collect();
-        let target = self.session.dialects().get(self.target.name());
-        let release = target.and_then(|dialect| Some(dialect.kinds().releases()?.find_latest().name()));
-        match release.filter(|_| !settings.contains_key(self.target.name())) {
-            Some(release) => edits.push(ImportEdit {
-                pointer: format!("/dialects/{}/version", self.target.name()),
-                value: Some(release.into()),
-            }),
-            None if left.len() == settings.len() => {
-                edits = vec![ImportEdit { pointer: "/dialects".to_owned(), value: None }];
-            }
-            None => {}
-        }
-        let origin = Origin { file, document: 0, item: None, line: 0 };
-        text.edit_object(&origin, &edits);
     }
 
     /// Every object that the old side places, with its unequal rules.
@@ -986,6 +970,8 @@ struct AlignedManifests {
 /// A cluster of an old control plane.
 struct LeftCluster<'r> {
     object: &'r Object,
+    cluster: &'r Cluster,
+    /// As the new control plane describes it.
     value: Value,
 }
 

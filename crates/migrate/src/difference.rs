@@ -42,6 +42,11 @@ fn collect_operations(from: &Value, to: &Value, pointer: &mut String, out: &mut 
             for (key, value) in old {
                 let length = push_key(pointer, key);
                 match new.get(key) {
+                    // For the control planes, there is nothing to replace where the value is null.
+                    Some(after) if value.is_null() && !after.is_null() => {
+                        let action = PatchAction::Add(after.clone());
+                        out.push(ManifestOperation { action, pointer: pointer.clone() });
+                    }
                     Some(after) => collect_operations(value, after, pointer, out),
                     None => {
                         out.push(ManifestOperation { action: PatchAction::Remove, pointer: pointer.clone() });

@@ -28,21 +28,17 @@ pub enum MigrationError {
 /// A direction for which there is no migration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "rules of {from} cannot be written for {to} in mode `{mode}`; what can be: {}{}",
+    "rules of {from} cannot be written for {to} in mode `idiomatic`; what can be: {}; `--mode freeze` writes each object as it is \
+     placed now",
     .known.join(", "),
-    if *.freezes { "; `--mode freeze` writes each object as it is placed now" } else { "" }
 )]
 pub struct UnknownDirection {
     /// The old control plane.
     pub from: String,
     /// The new one.
     pub to: &'static str,
-    /// How rules are written.
-    pub mode: &'static str,
-    /// The directions that there are.
+    /// The directions in which rules are written as rules.
     pub known: Vec<String>,
-    /// Whether the mode `freeze` has this direction.
-    pub freezes: bool,
 }
 
 /// An object or a file that cannot be migrated.

@@ -118,7 +118,7 @@ impl TemplateSource {
     /// The identity of the object on the new side.
     pub(crate) fn identity_of(&self, old: &ObjectRef) -> ObjectRef {
         match self {
-            Self::Own => old.clone(),
+            Self::Own | Self::Rendered { .. } => old.clone(),
             Self::Embedded { body, .. } => {
                 let id = federate_kubernetes::Object::from_manifest(body.clone(), "").id;
                 ObjectRef { namespace: old.namespace.clone(), ..id }

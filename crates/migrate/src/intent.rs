@@ -133,12 +133,30 @@ pub(crate) enum TemplateSource {
         /// The object as it is on its own.
         body: Value,
     },
+    /// A `*.j2` file is rendered to it, which is written in place of the file.
+    Rendered {
+        /// Its place in the file.
+        origin: Origin,
+        /// The file in which it is written.
+        file: Arc<str>,
+        /// What the first cluster gets.
+        body: Value,
+    },
 }
 
 impl TemplateSource {
-    /// Whether the object is part of another one.
-    pub(crate) fn is_embedded(&self) -> bool {
-        matches!(self, Self::Embedded { .. })
+    /// Whether the object stays where it is in the repo.
+    pub(crate) fn is_own(&self) -> bool {
+        matches!(self, Self::Own)
+    }
+
+    /// The object as it is written anew, and the file; `None` if it stays where it is.
+    pub(crate) fn find_written(&self) -> Option<(&Arc<str>, &Value)> {
+        match self {
+            Self::Own => None,
+            Self::Embedded { origin, body, .. } => Some((&origin.file, body)),
+            Self::Rendered { file, body, .. } => Some((file, body)),
+        }
     }
 }
 

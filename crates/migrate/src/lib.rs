@@ -90,8 +90,7 @@ fn convert_repo(
         return RepoConversion { session, target, mode: Mode::Idiomatic, sources }.convert_to_plain(intent);
     }
     let intent = match mode {
-        Mode::Freeze if read::can_freeze(&sources, target) => freeze::read_intent(session, &sources),
-        Mode::Freeze => return Err(read::unknown_direction(&sources, target, mode).into()),
+        Mode::Freeze => freeze::read_intent(session, &sources),
         Mode::Idiomatic => read::read_intent(session, &sources, target)?,
     };
     RepoConversion { session, target, mode, sources }.convert(intent)

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use federate_session::Session;
 
+use crate::Target;
 use crate::error::UnknownDirection;
 use crate::intent::RepoIntent;
-use crate::{Mode, Target};
 
 mod claimed;
 mod karmada;
@@ -31,7 +31,7 @@ pub(crate) fn read_intent(
     target: Target,
 ) -> Result<RepoIntent, UnknownDirection> {
     if !sources.iter().all(|source| IDIOMATIC.contains(&(*source, target))) {
-        return Err(unknown_direction(sources, target, Mode::Idiomatic));
+        return Err(unknown_direction(sources, target));
     }
     let mut intent = RepoIntent::default();
     if sources.contains("kubefed") {
@@ -49,24 +49,13 @@ pub(crate) fn read_intent(
     Ok(intent)
 }
 
-/// Whether what is placed now can be written for a control plane.
-pub(crate) fn can_freeze(sources: &BTreeSet<&'static str>, target: Target) -> bool {
-    target == Target::Karmada || sources.iter().all(|source| IDIOMATIC.contains(&(*source, target)))
-}
-
 /// The error about a direction for which there is no migration.
-pub(crate) fn unknown_direction(
-    sources: &BTreeSet<&'static str>,
-    target: Target,
-    mode: Mode,
-) -> UnknownDirection {
+fn unknown_direction(sources: &BTreeSet<&'static str>, target: Target) -> UnknownDirection {
     let known = IDIOMATIC.iter().map(|(from, to)| format!("{from} → {}", to.name()));
     let known = known.chain(["any → plain".to_owned()]).collect();
     UnknownDirection {
         from: sources.iter().copied().collect::<Vec<_>>().join(" and "),
         to: target.name(),
-        mode: mode.name(),
         known,
-        freezes: mode == Mode::Idiomatic && target == Target::Karmada,
     }
 }

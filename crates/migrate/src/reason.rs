@@ -88,13 +88,15 @@ pub enum Reason {
     Namespaces,
     /// Objects of the old control plane that do more than place and override.
     OtherObjects,
+    /// What charts read of clusters, and the new inventory does not have.
+    ClusterFacts,
     /// Written exactly as it is placed now: later changes of clusters do not move it.
     Frozen,
 }
 
 impl Reason {
     /// All reasons, in the order of the list.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 36] = [
         Self::Join,
         Self::NamespaceAnd,
         Self::Readiness,
@@ -129,6 +131,7 @@ impl Reason {
         Self::RetainedReplicas,
         Self::Namespaces,
         Self::OtherObjects,
+        Self::ClusterFacts,
         Self::Frozen,
     ];
 
@@ -277,6 +280,11 @@ impl Reason {
                 "other-objects",
                 "Objects of the old control plane that do more than place and override have no equal.",
                 &[],
+            ),
+            Self::ClusterFacts => (
+                "cluster-facts",
+                "Charts are built without the APIs that clusters serve, which the new inventory does not have.",
+                &[Clusters, Replicas, Manifest],
             ),
             Self::Frozen => (
                 "frozen",

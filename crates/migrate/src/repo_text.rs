@@ -62,6 +62,8 @@ struct FileChanges {
     items: BTreeMap<u32, BTreeMap<u32, Option<Value>>>,
     /// Documents behind the others.
     added: Vec<String>,
+    /// Whether nothing stays that was in it.
+    is_removed: bool,
 }
 
 /// An object that is cut out of another one.
@@ -99,9 +101,12 @@ impl<'r> RepoText<'r> {
         if !self.repo.texts.contains_key(&origin.file) {
             return Some(problem("its file is not in the repo", "migrate the repo that contains the file"));
         }
-        if is_template_file(&origin.file) || !self.is_written(object, origin) {
+        if is_template_file(&origin.file) {
+            return Some(problem("a template makes it", "write the object as a plain file"));
+        }
+        if !self.is_written(object, origin) {
             return Some(problem(
-                "a template or a build makes it out of this file",
+                "a build makes it out of this file",
                 "write the object as a plain file, or migrate the build's output: `federate render` writes it",
             ));
         }
@@ -154,6 +159,11 @@ impl<'r> RepoText<'r> {
             Some(item) => drop(changes.items.entry(origin.document).or_default().insert(item, None)),
             None => drop(changes.documents.entry(origin.document).or_default()),
         }
+    }
+
+    /// Removes a file with everything in it.
+    pub(crate) fn remove_file(&mut self, file: &Arc<str>) {
+        self.files.entry(file.clone()).or_default().is_removed = true;
     }
 
     /// Replaces objects by objects that they contain.
@@ -303,6 +313,9 @@ fn read_first_document(text: &str) -> Option<Value> {
 impl FileChanges {
     /// The file after the changes; `None` if nothing is left.
     fn apply_to(mut self, bytes: Option<&[u8]>) -> Result<Option<Vec<u8>>, edit::Error> {
+        if self.is_removed {
+            return Ok(None);
+        }
         let bytes = bytes.unwrap_or_default();
         self.change_items(bytes);
         let gone = std::mem::take(&mut self.values);

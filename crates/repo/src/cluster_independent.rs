@@ -52,7 +52,8 @@ fn placement_fields(body: &Value, claims: &dyn Claims) -> Value {
     Value::Object(facts)
 }
 
-/// The parts of a manifest that name it, with these keys of its metadata and the annotations of control planes.
+/// The parts of a manifest that name it, with these keys of its metadata and the annotations of control planes. A value that is
+/// empty says the same as one that is missing.
 fn identity_fields(body: &Value, metadata_keys: &[&str], claims: &dyn Claims) -> Map<String, Value> {
     let mut facts = Map::new();
     for key in ["apiVersion", "kind"] {
@@ -62,14 +63,16 @@ fn identity_fields(body: &Value, metadata_keys: &[&str], claims: &dyn Claims) ->
     for (key, value) in body.get("metadata").and_then(Value::as_object).into_iter().flatten() {
         match value {
             value if metadata_keys.contains(&key.as_str()) => {
-                drop(metadata.insert(key.clone(), value.clone()));
+                metadata.extend(Some((key.clone(), value.clone())).filter(|_| !is_empty_value(value)));
             }
             Value::Object(annotations) if key == "annotations" => {
                 let read = annotations.iter().filter(|(key, _)| {
                     key.split_once('/').is_some_and(|(domain, _)| claims.owns_domain(domain))
                 });
                 let read: Map<_, _> = read.map(|(k, v)| (k.clone(), v.clone())).collect();
-                metadata.insert(key.clone(), Value::Object(read));
+                metadata.extend(
+                    Some((key.clone(), Value::Object(read))).filter(|(_, read)| !is_empty_value(read)),
+                );
             }
             _ => {}
         }
@@ -78,14 +81,26 @@ fn identity_fields(body: &Value, metadata_keys: &[&str], claims: &dyn Claims) ->
     facts
 }
 
-/// The values of keys in [`SCHEDULING_KEYS`], with the keys and indices that lead to them.
+/// Whether a value is null, or a map or a list with nothing in it.
+fn is_empty_value(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        _ => false,
+    }
+}
+
+/// The values of keys in [`SCHEDULING_KEYS`] that are not empty, with the keys and indices that lead to them.
 fn extract_scheduling_fields(value: &Value) -> Option<Value> {
     let found: Map<String, Value> = match value {
         Value::Object(map) => map
             .iter()
             .filter_map(|(key, value)| {
-                let decides = SCHEDULING_KEYS.contains(&key.as_str());
-                Some((key.clone(), if decides { value.clone() } else { extract_scheduling_fields(value)? }))
+                if !SCHEDULING_KEYS.contains(&key.as_str()) {
+                    return Some((key.clone(), extract_scheduling_fields(value)?));
+                }
+                (!is_empty_value(value)).then(|| (key.clone(), value.clone()))
             })
             .collect(),
         Value::Array(items) => (0..)
@@ -178,14 +193,14 @@ pub(crate) fn combine_built(
     let mut combined = CombinedBuilds::default();
     let count = variants.len();
     let mut bodies: BTreeMap<ObjectRef, Vec<ClusterBody>> = BTreeMap::new();
+    let mut receivers: BTreeMap<ObjectRef, BTreeSet<ClusterName>> = BTreeMap::new();
     for BuiltVariant { clusters, objects, .. } in variants {
         let mut known = BTreeSet::new();
         for object in objects {
             if known.insert(object.id.clone()) {
                 let all = bodies.entry(object.id.clone()).or_default();
-                let twice =
-                    all.iter().find_map(|(others, _)| others.iter().find(|name| clusters.contains(name)));
-                if let Some(cluster) = twice {
+                let receiving = receivers.entry(object.id.clone()).or_default();
+                if let Some(cluster) = clusters.iter().find(|name| receiving.contains(*name)) {
                     let message = format!("several sources build {} for cluster {cluster}", object.id);
                     let help = "let one of them build it";
                     combined
@@ -193,6 +208,7 @@ pub(crate) fn combine_built(
                         .push(Finding::error("duplicate-object", &object, message).with_help(help));
                     continue;
                 }
+                receiving.extend(clusters.iter().cloned());
                 all.push((clusters.clone(), Arc::new(object)));
             } else {
                 let message = format!("one build contains {} twice", object.id);
@@ -225,13 +241,10 @@ pub(crate) fn combine_built(
             continue;
         }
         // Equal bodies are shared.
-        for index in 1..variants.len() {
-            let (before, rest) = variants.split_at_mut(index);
-            if let Some((_, own)) = rest.first_mut()
-                && let Some((_, same)) = before.iter().find(|(_, one)| one.body == own.body)
-            {
-                *own = same.clone();
-            }
+        let mut known: BTreeMap<String, Arc<Object>> = BTreeMap::new();
+        for (_, own) in &mut variants {
+            let same = known.entry(own.body.to_string()).or_insert_with(|| own.clone());
+            *own = same.clone();
         }
         let per_cluster = variants.into_iter().flat_map(|(clusters, object)| {
             clusters.into_iter().map(move |cluster| (cluster, object.clone()))
@@ -371,6 +384,31 @@ mod tests {
                 assert_eq!(findings, []);
                 assert_eq!(templates[0].for_cluster("m2").body, changed);
                 assert_eq!(templates[0].for_cluster("m1").body, web(&[]));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_empty_says_the_same_as_what_is_missing() {
+        let container = "/spec/template/spec/containers/0";
+        for (pointer, key, empty) in [
+            ("/metadata", "labels", json!({})),
+            ("/metadata", "annotations", json!({"own": "1"})),
+            ("/metadata", "annotations", json!(null)),
+            ("/metadata", "ownerReferences", json!([])),
+            (container, "resources", json!({})),
+            ("/spec/template/spec", "nodeSelector", json!(null)),
+            ("/spec/template/spec", "tolerations", json!([])),
+        ] {
+            let [mut missing, mut present] = [web(&[]), web(&[])];
+            missing.pointer_mut(pointer).unwrap().as_object_mut().unwrap().shift_remove(key);
+            present.pointer_mut(pointer).unwrap()[key] = empty;
+            for (first, second) in [(&missing, &present), (&present, &missing)] {
+                let variants = [first, second].map(std::slice::from_ref);
+                let (templates, findings) =
+                    combine_variants(&[variant("m1", variants[0]), variant("m2", variants[1])], &Karmada);
+                assert_eq!(findings, [], "{pointer}/{key}");
+                assert_eq!(templates[0].for_cluster("m2").body, *second);
             }
         }
     }

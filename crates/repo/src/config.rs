@@ -45,8 +45,8 @@ pub struct Config {
     pub exclude: Vec<String>,
     /// The output folder, relative to the root. It is not read.
     pub output: Option<String>,
-    /// Clusters without an inventory object, for repos that no control plane reads; and what `ClusterProfile` objects of
-    /// the same names lack: labels, taints, and where they are.
+    /// Clusters without an inventory object, for repos that no control plane reads; what `ClusterProfile` objects of the
+    /// same names lack; and where the clusters of other inventory objects are, if these do not say so.
     pub clusters: Vec<ConfiguredCluster>,
     /// Where the properties of `ClusterProfile` objects say that a cluster is.
     pub cluster_profiles: ClusterProfileConfig,
@@ -82,7 +82,8 @@ pub struct Config {
 }
 
 /// A cluster without an inventory object, which counts as joined, ready and serving every API; or what is added to the
-/// `ClusterProfile` of that name.
+/// inventory object of that name. Labels and taints are added to a `ClusterProfile` only: for a control plane, its own
+/// object has them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConfiguredCluster {
@@ -103,6 +104,9 @@ pub struct ConfiguredCluster {
     /// The version of Kubernetes, such as `1.31`.
     #[serde(default)]
     pub kubernetes_version: Option<String>,
+    /// The properties by name, which templates read as `cluster.properties`.
+    #[serde(default)]
+    pub properties: BTreeMap<String, String>,
     /// The taints, which policies tolerate or not.
     #[serde(default)]
     pub taints: Vec<ConfiguredTaint>,

@@ -441,8 +441,9 @@ impl RepoFiles {
             builds.into_objects(&scopes, &claims, decider, &mut assumed, &mut roots);
         objects.extend(built);
         // What describes a source is not placed itself.
+        let described: BTreeSet<_> = describing.iter().map(|object| default_identity(&object.id)).collect();
         let is_describing =
-            |object: &Object| describing.iter().any(|one| is_same_identity(&one.id, &object.id));
+            |object: &Object| !described.is_empty() && described.contains(&default_identity(&object.id));
         let describing: Vec<Object> = objects.extract_if(.., |object| is_describing(object)).collect();
         name_describing_objects(&mut sources, &describing);
         findings.extend(wrong);
@@ -471,12 +472,6 @@ impl RepoFiles {
         repo.add_findings(findings);
         UnexpandedRepo { repo, jinja, per_cluster, scopes, claims }
     }
-}
-
-/// Whether two identities are those of one object, where one may lack the default namespace.
-fn is_same_identity(a: &ObjectRef, b: &ObjectRef) -> bool {
-    let [left, right] = [a, b].map(|id| id.namespace.as_deref().unwrap_or("default"));
-    (a.group(), &a.kind, left, &a.name) == (b.group(), &b.kind, right, &b.name)
 }
 
 /// Gives the objects that describe sources the namespaces that they have in the repo.

@@ -731,6 +731,7 @@ impl Builds {
             return;
         }
         let mut taken: BTreeMap<BTreeSet<usize>, Vec<Object>> = BTreeMap::new();
+        let mut known = BTreeSet::new();
         for source in self.sources.iter_mut().filter(|source| !source.is_configured) {
             for variant in source.result.iter_mut().flatten() {
                 for object in variant.objects.extract_if(.., |object| {
@@ -738,9 +739,8 @@ impl Builds {
                         && builders.contains_key(&owned_identity(object))
                 }) {
                     let Some(sources) = builders.get(&owned_identity(&object)) else { continue };
-                    let objects = taken.entry(sources.clone()).or_default();
-                    if objects.iter().all(|one| one.id.unversioned() != object.id.unversioned()) {
-                        objects.push(object);
+                    if known.insert(owned_identity(&object)) {
+                        taken.entry(sources.clone()).or_default().push(object);
                     }
                 }
             }

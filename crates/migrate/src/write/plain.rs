@@ -118,7 +118,7 @@ fn write_kustomization(resources: &Value, patches: Vec<Value>) -> Value {
 }
 
 /// The operations on each object, by cluster.
-fn collect_patches(
+pub(crate) fn collect_patches(
     overrides: &[OverrideIntent],
 ) -> BTreeMap<&ObjectRef, BTreeMap<&ClusterName, &[ManifestOperation]>> {
     let mut patches: BTreeMap<&ObjectRef, BTreeMap<&ClusterName, &[ManifestOperation]>> = BTreeMap::new();
