@@ -31,7 +31,8 @@ pub(super) async fn wait_for_hooks(
     let end = Instant::now() + timeout;
     for hook in hooks.into_iter().filter(runs_to_an_end) {
         let Some(kind) = state.kinds.find_kind(&hook) else { continue };
-        let get = RepeatableRequest::get(object_path(kind, &hook));
+        let get = RepeatableRequest::get(object_path(kind, &hook))
+            .with_hidden_answer(options.encrypted.contains(&hook));
         loop {
             let why = match client.request_optional(&get).await? {
                 // A hook may delete itself when it has ended.

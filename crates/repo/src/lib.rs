@@ -20,6 +20,7 @@ mod cluster_independent;
 pub mod config;
 mod documents;
 pub mod duplicates;
+mod encrypted_inputs;
 pub mod engine_syntax;
 pub mod exclusion;
 pub mod file_tree;
@@ -41,6 +42,7 @@ use scope::{ScopeSource, Scopes};
 
 pub use config::Config;
 pub use duplicates::Duplicate;
+pub use encrypted_inputs::{CiphertextPlace, EncryptedInputs};
 pub use engine_syntax::TemplateEngine;
 pub use file_tree::{EmptyTree, FileTree, RepoFile, TreeError};
 pub use live_dump::{objects_of, read_live_objects};
@@ -169,6 +171,12 @@ impl Template {
         self.per_cluster.as_ref().and_then(|bodies| bodies.get(cluster)).map_or(&self.object, |o| o)
     }
 
+    /// The objects for all clusters, before overrides.
+    pub fn bodies(&self) -> impl Iterator<Item = &Object> {
+        let others = self.per_cluster.iter().flat_map(BTreeMap::values).map(|object| &**object);
+        std::iter::once(&self.object).chain(others)
+    }
+
     /// The bodies for these clusters before overrides, each with its clusters. There is at least one: without
     /// clusters, it is the body that decides placement.
     pub fn group_bodies<'c>(
@@ -224,6 +232,8 @@ pub struct Repo {
     pub describing: Vec<Object>,
     /// The sources, with the files that they were built from.
     pub sources: Vec<SourceRecord>,
+    /// The files among these that SOPS encrypted.
+    pub encrypted_inputs: EncryptedInputs,
     /// The text of each file, for quoting lines in messages.
     pub texts: BTreeMap<Arc<str>, Arc<[u8]>>,
 }
@@ -436,8 +446,15 @@ impl RepoFiles {
             _ => PlacementDecider::Policies,
         };
         let mut roots = ownership.build_roots(owned);
-        let BuiltObjects { objects: built, per_cluster, findings: wrong, build_inputs, renamed, mut sources } =
-            builds.into_objects(&scopes, &claims, decider, &mut assumed, &mut roots);
+        let BuiltObjects {
+            objects: built,
+            per_cluster,
+            findings: wrong,
+            build_inputs,
+            renamed,
+            mut sources,
+            encrypted_inputs,
+        } = builds.into_objects(&scopes, &claims, decider, &mut assumed, &mut roots);
         objects.extend(built);
         // What describes a source is not placed itself.
         let is_describing =
@@ -464,6 +481,7 @@ impl RepoFiles {
             renamed,
             describing,
             sources,
+            encrypted_inputs,
             texts,
         };
         findings.append(&mut unreadable);
@@ -506,6 +524,7 @@ struct BuiltObjects {
     build_inputs: BTreeSet<String>,
     renamed: BTreeSet<RenamedObject>,
     sources: Vec<SourceRecord>,
+    encrypted_inputs: EncryptedInputs,
 }
 
 impl Builds {
@@ -531,6 +550,7 @@ impl Builds {
             build_inputs: self.inputs,
             renamed: self.renamed,
             sources: Vec::new(),
+            encrypted_inputs: EncryptedInputs::default(),
         };
         for source in self.sources {
             all.build_inputs.extend(source.paths);
@@ -538,6 +558,7 @@ impl Builds {
             all.sources.extend(source.records);
             let Ok(mut variants) = source.result else { continue };
             for variant in &mut variants {
+                all.encrypted_inputs.add_files(&variant.inputs);
                 for object in &mut variant.objects {
                     if let Some(namespace) = variant.namespace.as_deref() {
                         scopes.apply_default(object, namespace, claims.claims);

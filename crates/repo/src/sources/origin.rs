@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use federate_kubernetes::sops::is_encrypted;
 use federate_kubernetes::{Object, Origin};
+use serde_json::Value;
 
 use super::{RenamedObject, is_as_written};
 use crate::RepoFiles;
@@ -97,6 +99,9 @@ impl<'f> OriginFinder<'f> {
                 && object.id.name.contains(&written.id.name)
         });
         let written = written.max_by_key(|written| written.id.name.len());
+        if let Some(written) = written.filter(|_| is_encrypted(&object.body)) {
+            order_fields(&mut object.body, &written.body);
+        }
         object.origin = match written {
             Some(written) if is_as_written(object, written) => written.origin.clone(),
             _ => Origin { file, document: NO_DOCUMENT, item: None, line: 1 },
@@ -107,6 +112,26 @@ impl<'f> OriginFinder<'f> {
         };
         let written = name.filter(|name| *name != object.id.name)?;
         Some(RenamedObject { kind: object.id.kind.clone(), written, built: object.id.name.clone() })
+    }
+}
+
+/// Brings the fields of a value into the order of another: the MAC of SOPS covers values in their order, and kustomize sorts them.
+fn order_fields(value: &mut Value, written: &Value) {
+    match (value, written) {
+        (Value::Object(map), Value::Object(written)) => {
+            let mut rest = std::mem::take(map);
+            for (key, own) in written {
+                if let Some(mut value) = rest.shift_remove(key) {
+                    order_fields(&mut value, own);
+                    map.insert(key.clone(), value);
+                }
+            }
+            map.extend(rest);
+        }
+        (Value::Array(items), Value::Array(written)) => {
+            items.iter_mut().zip(written).for_each(|(item, own)| order_fields(item, own));
+        }
+        _ => {}
     }
 }
 
