@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use federate_kubernetes::sops::{CiphertextForm, contains_ciphertext, is_encrypted};
+use federate_kubernetes::sops::{CiphertextForm, contains_ciphertext, find_ciphertext, is_encrypted};
 use federate_kubernetes::{Finding, Object, ObjectRef, Severity, finding};
 use federate_repo::config::UnplacedTemplates;
 use federate_repo::duplicates::differing_folders;
@@ -215,7 +215,9 @@ impl Session {
         let repo = self.repo();
         let broken = repo.claimed.iter().filter(|claimed| {
             let body = &claimed.object.body;
-            is_encrypted(body) && contains_ciphertext(body.get("spec").unwrap_or(body))
+            let holds_values = || find_ciphertext(body) == Some(CiphertextForm::Values);
+            (is_encrypted(body) && contains_ciphertext(body.get("spec").unwrap_or(body)))
+                || (claimed.role == Role::Bundle && holds_values())
         });
         let mut findings: Vec<Finding> = broken
             .map(|claimed| {
