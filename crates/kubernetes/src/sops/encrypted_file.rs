@@ -207,7 +207,7 @@ mod tests {
         let yaml = read(
             "a",
             &format!(
-                "a: CIPHER\nsops: {{mac: CIPHER, age: [{age}]}}\n---\nb: CIPHER\nsops: {{mac: CIPHER}}\n"
+                "a: CIPHER\nsops:\n  mac: CIPHER\n  age: [{age}]\n---\nb: CIPHER\nsops:\n  mac: CIPHER\n"
             ),
         );
         assert_eq!((yaml.format, yaml.documents.len(), yaml.find_obstacle()), (SopsFormat::Yaml, 2, None));
