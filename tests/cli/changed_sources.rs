@@ -262,7 +262,7 @@ fn values_that_are_secret_in_clusters_are_not_shown() {
 }
 
 #[test]
-fn encrypted_values_say_only_that_they_have_changed() {
+fn encrypted_values_of_a_chart_are_refused() {
     let Some(tools) = Tools::find(false, true) else { return };
     let encrypted = |data: &str, mac: &str| {
         format!(
@@ -275,14 +275,17 @@ fn encrypted_values_say_only_that_they_have_changed() {
     repo.git("add -A");
     repo.git("commit -q -m second");
     repo.write("values/common.yaml", encrypted("YmFyYmFy", "BBBB"));
-    let text = diff(&tools, &repo, "").code(1).out;
-    assert!(
-        text.contains(
-            "values/common.yaml:1 user: (encrypted) → changed (encrypted): 1 object in 3 clusters\n"
-        ),
-        "{text}"
-    );
-    assert!(!text.contains("YmFy") && !text.contains("BBBB"), "{text}");
+    for line in ["diff --from HEAD", "render --out out", "plan", "check"] {
+        let ran = tools.run(&repo, line).code(2);
+        let text = format!("{}{}", ran.out, ran.err);
+        assert!(
+            text.contains("error[sops-values]") && text.contains("values/common.yaml:1"),
+            "{line}: {text}"
+        );
+        assert!(text.contains("the chart would compute with ciphertext"), "{line}: {text}");
+        assert!(!text.contains("YmFy") && !text.contains("BBBB"), "{line}: {text}");
+    }
+    assert!(!repo.path("out").exists());
 }
 
 #[test]

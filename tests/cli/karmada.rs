@@ -185,3 +185,26 @@ fn spread_constraints_beside_static_weights_are_no_reason() {
     let out = check(json!([cluster]), &json!({"dynamicWeight": "AvailableReplicas"}));
     assert!(!out.contains("spreadConstraints"), "{out}");
 }
+
+/// Argo CD deletes what an Application has created because of its finalizer. Karmada sends no finalizers.
+#[test]
+fn finalizers_stay_where_no_control_plane_places_the_object() {
+    let application = "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata:\n  name: web\n  namespace: argocd\n  \
+                       finalizers: [resources-finalizer.argocd.argoproj.io]\nspec: {project: default}\n";
+    let namespace =
+        "apiVersion: v1\nkind: Namespace\nmetadata: {name: argocd, finalizers: [example.com/hold]}\n";
+    let repo = Sandbox::new()
+        .file("application.yaml", application)
+        .file("namespace.yaml", namespace)
+        .file("federate.yaml", "clusters: [{name: m1}]\nunplaced: everywhere\n");
+    let finalizers = |folder: &str| {
+        let count = |file: &str| repo.read(&format!("{folder}/m1/{file}")).matches("finalizers:").count();
+        [count("argocd/application.argoproj.io_web.yaml"), count("_cluster/namespace_argocd.yaml")]
+    };
+    repo.run("render --out out").code(0);
+    assert_eq!(finalizers("out"), [1, 1]);
+    // A policy of Karmada places the Application, and its rule the Namespace.
+    repo.write("policy.yaml", "apiVersion: policy.karmada.io/v1alpha1\nkind: PropagationPolicy\nmetadata: {name: p, namespace: argocd}\nspec:\n  resourceSelectors: [{apiVersion: argoproj.io/v1alpha1, kind: Application}]\n  placement: {}\n");
+    repo.run("render --out placed").code(0);
+    assert_eq!(finalizers("placed"), [0, 0]);
+}

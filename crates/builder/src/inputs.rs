@@ -15,6 +15,7 @@ use federate_repo::file_tree::EntryKind;
 use federate_repo::normalize_path;
 use federate_yaml::Positions;
 
+use crate::ciphertext::{find_encrypted_text, refuse_encrypted_values, remove_sops_variables};
 use crate::program::Tool;
 
 /// The most bytes that the files of a build may have together.
@@ -24,7 +25,8 @@ const MAX_BYTES: usize = 256 << 20;
 const MAX_FILES: usize = 20_000;
 
 /// The names of kustomizations.
-const KUSTOMIZATION_NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
+pub(crate) const KUSTOMIZATION_NAMES: [&str; 3] =
+    ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
 /// Lists of a kustomization whose items are files or other kustomizations.
 const RESOURCE_LISTS: [&str; 3] = ["resources", "bases", "components"];
@@ -79,13 +81,18 @@ impl BuildInputs {
                     reader.add_file(path, None)?;
                 }
                 reader.leave_out_values(chart)?;
+                refuse_encrypted_values(chart, &reader.inputs.files)?;
             }
         }
         let mut inputs = reader.inputs;
         inputs.listed = inputs
             .files
             .iter()
-            .map(|(path, bytes)| InputFile { path: path.clone(), digest: Sha256::digest(bytes).into() })
+            .map(|(path, bytes)| InputFile {
+                path: path.clone(),
+                digest: Sha256::digest(bytes).into(),
+                encrypted: find_encrypted_text(path, bytes),
+            })
             .collect();
         let mut sha = Sha256::new();
         for file in inputs.listed.iter() {
@@ -94,6 +101,7 @@ impl BuildInputs {
             sha.update(file.digest);
         }
         inputs.digest = sha.finalize().to_vec();
+        remove_sops_variables(&mut inputs.files);
         Ok(inputs)
     }
 

@@ -16,6 +16,7 @@ use federate_repo::build::{BuildError, BuildJob, BuildOutput, Builder};
 
 mod cache;
 mod chart;
+mod ciphertext;
 pub mod confinement;
 mod inputs;
 mod kustomization;

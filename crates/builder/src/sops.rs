@@ -10,6 +10,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 
+use federate_kubernetes::sops::{EncryptedFile, SopsFormat, UnreadableFile};
 use federate_repo::build::{BuildError, Decryptor};
 
 use crate::inputs::BuildInputs;
@@ -74,24 +75,42 @@ impl SopsDecryptor {
 }
 
 impl Decryptor for SopsDecryptor {
-    fn decrypt_file(&self, path: &str, text: &[u8]) -> Result<Vec<u8>, BuildError> {
+    fn decrypt_file(&self, file: &EncryptedFile, output: SopsFormat) -> Result<Vec<u8>, BuildError> {
+        if let Some(obstacle) = file.find_obstacle() {
+            return Err(refuse_file(obstacle));
+        }
         let program = self.paths.find_program(Tool::Sops)?;
-        let format = if is_json(path) { "json" } else { "yaml" };
-        let name = format!("{FILE_NAME}.{format}");
-        let inputs = BuildInputs::from_file(&name, text);
+        let input = file.text_format().name();
+        let name = format!("{FILE_NAME}.{input}");
+        let inputs = BuildInputs::from_file(&name, file.to_text().as_bytes());
         let folder = BuildFolder::new(&inputs).map_err(|why| {
             crate::error_of_run(&format!("the file cannot be copied to a temporary folder: {why}"))
         })?;
         let mut args: Vec<OsString> = vec!["--decrypt".into()];
-        args.extend(["--input-type", format, "--output-type", format].map(OsString::from));
+        args.extend(["--input-type", input, "--output-type", output.name()].map(OsString::from));
         args.push(folder.path_of(&name).into());
         let run = folder.run_program(self.confiner.as_deref(), &program, &args, &self.list_variables());
         run.map_err(|error| explain_error(&error))
     }
 }
 
-fn is_json(path: &str) -> bool {
-    std::path::Path::new(path).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"))
+/// Why a file is not given to `sops`.
+fn refuse_file(obstacle: UnreadableFile) -> BuildError {
+    let (why, help) = match obstacle {
+        UnreadableFile::OnlyServices => (
+            "it names no key of age or PGP, and key services are never asked",
+            "encrypt it for a key of age or PGP as well (`sops updatekeys`)",
+        ),
+        UnreadableFile::MayNameServices => (
+            "it may name a key service, and key services are never asked",
+            "encrypt it for keys of age or PGP only, or write it in another format than `.ini`",
+        ),
+        UnreadableFile::ChosenByComments => (
+            "comments choose what is encrypted, which federate does not read",
+            "choose it by keys (`encrypted_regex`)",
+        ),
+    };
+    BuildError { code: "build-failed", why: why.to_owned(), help: Some(help.to_owned()), place: None }
 }
 
 /// What an error of sops means, without its words.

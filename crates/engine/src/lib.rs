@@ -46,6 +46,7 @@ pub mod unplaced_templates;
 pub mod work_limit;
 
 pub use decisions::DecisionCache;
+pub use encryption::{is_copied, report_undecryptable};
 pub use inventory_draft::{DraftedInventory, draft_inventory};
 pub use manifest::{Manifest, ObjectManifests, Rendering, UnsentObject, serialize_variants};
 pub use plan::PlanResult;
@@ -73,6 +74,8 @@ pub struct EngineSettings {
     pub lists: SharedLists,
     /// Whether manifests keep their values, to be applied.
     pub keep_manifest_values: bool,
+    /// Whether manifests are decrypted before they are sent: what no other reader could decrypt is rendered then.
+    pub decrypts: bool,
     /// How much work each part of a run may be.
     pub allowance: StepAllowance,
 }
@@ -175,6 +178,7 @@ pub struct Engine<'a> {
     previous: &'a PreviousPlan,
     lists: &'a SharedLists,
     keep_manifest_values: bool,
+    decrypts: bool,
     limit: WorkLimit,
     /// The policies of a dialect take too much work to read; it decides nothing.
     exceeded: Option<TooMuchWork>,
@@ -214,7 +218,7 @@ impl<'a> Engine<'a> {
             }
         }
         let planners = Arc::new(planners);
-        let EngineSettings { previous, lists, keep_manifest_values, .. } = settings;
+        let EngineSettings { previous, lists, keep_manifest_values, decrypts, .. } = settings;
         let omits = repo.config.autoscaled_replicas == AutoscaledReplicas::Omit;
         let autoscalers = omits.then(|| Arc::new(Autoscalers::from_repo(repo)));
         Self {
@@ -225,6 +229,7 @@ impl<'a> Engine<'a> {
             previous,
             lists,
             keep_manifest_values: *keep_manifest_values,
+            decrypts: *decrypts,
             limit,
             exceeded,
             autoscalers,

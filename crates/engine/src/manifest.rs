@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::autoscalers::Autoscalers;
 use super::controlled_fields::to_applied_body;
-use super::encryption::{find_encrypted, refuse_changes, source_text};
+use super::encryption::{copy_source_texts, find_encrypted, refuse_changes, refuse_undecryptable};
 use super::work_limit::{LimitedResults, variants_cost};
 use super::{Engine, PlanResult};
 use federate_dialect::{
@@ -134,9 +134,8 @@ impl Engine<'_> {
                 work::charge_steps(variants_cost(&variants));
                 let mut written =
                     serialize_variants(&placement.object, variants, self.lists, self.keep_manifest_values);
-                let encrypted = find_encrypted(self.repo, &placement.object);
-                if let Some(text) = encrypted.and_then(|template| source_text(self.repo, template)) {
-                    written.manifests.iter_mut().for_each(|manifest| manifest.text = text.clone());
+                if let Some(template) = find_encrypted(self.repo, &placement.object) {
+                    copy_source_texts(self.repo, template, &mut written.manifests);
                 }
                 written
             },
@@ -168,7 +167,8 @@ impl Engine<'_> {
         }
         match find_encrypted(self.repo, &placement.object) {
             Some(template) => refuse_changes(self.repo, template, variants),
-            None => variants,
+            None if self.decrypts => variants,
+            None => refuse_undecryptable(self.repo, &placement.object, variants),
         }
     }
 

@@ -13,6 +13,7 @@ use super::decision::ties_descend;
 use super::groups::{ClusterGroup, RuleIds};
 use super::interpreter::InterpreterFailure;
 use super::overrides::{CompiledOverridePolicy, OverrideRuleFailure};
+use super::policies::propagates_everywhere;
 use super::revision::{self, ReplicaRevision};
 use super::state::{KarmadaState, is_scheduled};
 use super::version::{CompletionDivision, ConflictResolution, RevisedObjects};
@@ -20,6 +21,7 @@ use super::{KarmadaPlanner, defaults, pruning, schedule, server_defaults};
 use federate_dialect::{
     ClusterNames, ManifestVariant, NotSent, OverrideChange, Placed, Placement, RenderedManifest,
 };
+use federate_kubernetes::object::value_at;
 use federate_kubernetes::patch;
 use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef, Severity, finding, work};
 use federate_repo::Template;
@@ -33,8 +35,7 @@ pub(super) fn render_template(
     placement: &Placement,
     template: &Template,
 ) -> Vec<ManifestVariant> {
-    let (overwrite, claim) = (allows_overwrite(plane, placement), placement.policy.clone());
-    let render = Render { plane, template, overwrite, claim };
+    let render = Render::new(plane, placement, template);
     let mut variants = Vec::new();
     let revises = writes_replicas(plane, placement);
     if template.per_cluster.is_none()
@@ -76,8 +77,7 @@ pub(super) fn render_for_cluster(
     let at = placement.clusters.iter().position(|placed| placed.name.as_ref() == cluster)?;
     let revision = *compute_revisions(plane, placement, &template.object).get(at)?;
     let group = ClusterGroup::for_placement(plane, &placement.clusters).single_cluster(at)?;
-    let (overwrite, claim) = (allows_overwrite(plane, placement), placement.policy.clone());
-    let render = Render { plane, template, overwrite, claim };
+    let render = Render::new(plane, placement, template);
     let mut variants = Vec::new();
     render.render_revision(revision, &group, &mut variants);
     variants.pop()
@@ -247,9 +247,35 @@ struct Render<'r, 'a> {
     overwrite: bool,
     /// The policy that claims the template.
     claim: Option<ObjectRef>,
+    /// Whether finalizers stay: they do where Karmada does not place the object.
+    keeps_finalizers: bool,
 }
 
-impl<'a> Render<'_, 'a> {
+/// Whether neither a policy nor a rule of Karmada places an object: `unplaced: everywhere` does, or a source that is built for some
+/// clusters.
+pub(super) fn is_placed_by_settings(
+    plane: &KarmadaPlanner<'_>,
+    placement: &Placement,
+    template: &Object,
+) -> bool {
+    let unclaimed_from = KarmadaState::from_scheduler_state(&placement.scheduler_state).unclaimed_from;
+    placement.policy.is_none()
+        && placement.required_by.is_empty()
+        && unclaimed_from.is_none()
+        && !(plane.implicit && propagates_everywhere(template))
+}
+
+impl<'r, 'a> Render<'r, 'a> {
+    fn new(plane: &'r KarmadaPlanner<'a>, placement: &Placement, template: &'r Template) -> Self {
+        Self {
+            plane,
+            template,
+            overwrite: allows_overwrite(plane, placement),
+            claim: placement.policy.clone(),
+            keeps_finalizers: is_placed_by_settings(plane, placement, &template.object),
+        }
+    }
+
     /// Clusters for which the same numbers are written.
     fn render_revision(
         &self,
@@ -373,9 +399,21 @@ impl<'a> Render<'_, 'a> {
             body =
                 server_defaults::without_defaults(Some(written), Some(defaulted), body).unwrap_or_default();
         }
+        let finalizers =
+            value_at(&body, &["metadata", "finalizers"]).filter(|_| self.keeps_finalizers).cloned();
         pruning::prune_manifest(&mut body, self.overwrite);
+        set_finalizers(&mut body, finalizers);
         let rendered = RenderedManifest { body, changes: former.changes };
         ManifestVariant { clusters: group.names.clone(), rendered: Ok(rendered) }
+    }
+}
+
+/// Sets finalizers, if there are any.
+pub(super) fn set_finalizers(body: &mut Value, finalizers: Option<Value>) {
+    if let (Some(finalizers), Some(metadata)) =
+        (finalizers, body.get_mut("metadata").and_then(Value::as_object_mut))
+    {
+        metadata.insert("finalizers".to_owned(), finalizers);
     }
 }
 

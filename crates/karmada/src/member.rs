@@ -51,8 +51,12 @@ pub(super) fn reconcile_object(
             let overwrites = manifest::allows_overwrite(plane, placement);
             stamp::stamp_object(&mut rendered.body, placement, template, &cluster.name, overwrites);
             let release = plane.behaviour.release;
+            // Where Karmada places the object, there are none.
+            let finalizers = rendered.body["metadata"].get("finalizers").cloned();
             decide_by(rendered.body, live, |desired, live| {
-                retention::retain_with_scripts(&plane.interpreter, desired, live, release)
+                let mut body = retention::retain_with_scripts(&plane.interpreter, desired, live, release)?;
+                manifest::set_finalizers(&mut body, finalizers);
+                Ok(body)
             })
         }
     })

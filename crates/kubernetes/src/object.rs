@@ -74,6 +74,13 @@ pub struct Origin {
     pub line: u32,
 }
 
+impl Origin {
+    /// Whether the object is a document of the file, or an item of one, instead of the output of a program.
+    pub fn is_written(&self) -> bool {
+        self.document != u32::MAX
+    }
+}
+
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {

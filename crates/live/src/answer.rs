@@ -25,7 +25,7 @@ pub struct StatusError {
 }
 
 impl StatusError {
-    /// Reads an answer. `secret` is set where the server's message may contain values of a Secret.
+    /// Reads an answer. `secret` is set where the server's message may contain values of a Secret, or what SOPS encrypted.
     pub(super) fn from_answer(code: StatusCode, status: &Value, secret: bool) -> Self {
         let harmless = matches!(code.as_u16(), 401 | 403 | 404);
         let message = match (secret && !harmless, field_text(status, "message")) {
@@ -74,7 +74,7 @@ fn describe_invalid_fields(status: &Value) -> String {
     let fields: Vec<&str> = causes.filter_map(|cause| cause.get("field")?.as_str()).collect();
     let reason = status.get("reason").and_then(Value::as_str).unwrap_or("refused");
     if fields.is_empty() {
-        return format!("{reason} (the server's message may contain values of the Secret and is not shown)");
+        return format!("{reason} (the server's message may contain secret values and is not shown)");
     }
     format!("{reason} at {} (values are not shown)", fields.join(", "))
 }

@@ -245,6 +245,9 @@ impl Client {
         call: &RepeatableRequest,
         sent: &Mutex<Option<Instant>>,
     ) -> Result<Bytes, Error> {
+        if call.holds_ciphertext {
+            return Err(Error::Ciphertext);
+        }
         let dry = (self.dry_run && call.is_write()).then(|| call.clone().with_dry_run());
         let call = dry.as_ref().unwrap_or(call);
         let begun = Instant::now();

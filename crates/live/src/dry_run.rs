@@ -49,6 +49,9 @@ pub(super) async fn send_dry_runs(
             Err(Error::Refused(refusal)) if refusal.is_final() => {
                 context.decide_by_dry_run(decision, there, &kind, Err(refusal.message));
             }
+            Err(error @ Error::Ciphertext) => {
+                context.decide_by_dry_run(decision, there, &kind, Err(error.to_string()));
+            }
             // It may be accepted by the time that it is sent.
             Err(Error::Refused(_)) => {}
             // A server that breaks the connection does so each time that it gets this object.
@@ -88,7 +91,8 @@ fn build_dry_runs(
         let kind =
             state.kinds.find_kind(object).filter(|_| asked && !waiting.contains(object) && !is_redefined)?;
         let call = RepeatableRequest::new(Method::PATCH, object_path(kind, object))
-            .with_query("fieldManager", FIELD_MANAGER);
+            .with_query("fieldManager", FIELD_MANAGER)
+            .with_hidden_answer(context.settings.encrypted.contains(object));
         let call = match transfer {
             // An apply alone would fail, or keep what it is to remove: its result is patched in.
             Some(transfer) => call.with_body(JSON_PATCH, &transfer.preview).with_dry_run(),

@@ -20,6 +20,12 @@ pub enum Error {
     /// The API server has accepted a request, and its effect does not show.
     #[error("{0}")]
     NoEffect(String),
+    /// A request that is not sent, because it holds what SOPS encrypted.
+    #[error(
+        "it is not sent, because it holds a value that SOPS encrypted (`ENC[AES256_GCM,…]`), which nothing in the cluster decrypts; \
+         keep the value in a file that SOPS encrypted, and decrypt it with `--decrypt sops`"
+    )]
+    Ciphertext,
     /// The API server refuses the request.
     #[error("{}", .0.message)]
     Refused(StatusError),
@@ -29,7 +35,7 @@ impl Error {
     /// Adds the number of attempts.
     pub(super) fn with_attempts(self, attempts: u32) -> Self {
         match self {
-            Self::Access(_) | Self::TimedOut(_) | Self::NoEffect(_) => self,
+            Self::Access(_) | Self::TimedOut(_) | Self::NoEffect(_) | Self::Ciphertext => self,
             Self::Unreachable(why) => Self::Unreachable(format!("{why} ({attempts} attempts)")),
             Self::Refused(refusal) => Self::Refused(StatusError {
                 message: format!("{} ({attempts} attempts)", refusal.message),

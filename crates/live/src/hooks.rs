@@ -57,7 +57,8 @@ pub(super) async fn find_unhealthy_hook(
     let end = Instant::now() + timeout;
     for hook in hooks.filter(|hook| runs_to_an_end(hook)) {
         let Some(kind) = state.kinds.find_kind(hook) else { continue };
-        let get = RepeatableRequest::get(object_path(kind, hook));
+        let get = RepeatableRequest::get(object_path(kind, hook))
+            .with_hidden_answer(options.encrypted.contains(hook));
         loop {
             let why = match client.request_optional(&get).await? {
                 // A hook may be deleted when it has ended.

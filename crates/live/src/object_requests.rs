@@ -46,8 +46,10 @@ pub(super) fn build_requests(
 ) -> Option<ObjectRequests> {
     let kind = state.kinds.find_kind(object)?;
     let path = object_path(kind, object);
-    let mut patch =
-        RepeatableRequest::new(Method::PATCH, path.clone()).with_query("fieldManager", FIELD_MANAGER);
+    let is_hidden = options.encrypted.contains(object);
+    let mut patch = RepeatableRequest::new(Method::PATCH, path.clone())
+        .with_query("fieldManager", FIELD_MANAGER)
+        .with_hidden_answer(is_hidden);
     if options.server.dry_run.writes() && (kind.custom.is_some() || kind.is_builtin("Pod")) {
         patch = patch.until_served();
     }
@@ -64,13 +66,15 @@ pub(super) fn build_requests(
         WriteRequest::Apply { body, transfer, replaces } => {
             if let Some(ReplacedObject { uid, resource_version, orphans }) = replaces {
                 let policy = if *orphans { "Orphan" } else { "Background" };
-                let delete = delete_request(&path, policy, uid, resource_version);
+                let delete =
+                    delete_request(&path, policy, uid, resource_version).with_hidden_answer(is_hidden);
                 // A dry run of the new object could only fail, because the old one exists.
                 if !options.server.dry_run.writes() {
                     requests.calls.push(delete);
                     return Some(requests);
                 }
-                requests.replaces = Some((delete, RepeatableRequest::get(path.clone())));
+                let get = RepeatableRequest::get(path.clone()).with_hidden_answer(is_hidden);
+                requests.replaces = Some((delete, get));
             }
             if let Some(OwnershipTransfer { entries, resource_version, .. }) = transfer {
                 let operations = json!([
@@ -82,11 +86,13 @@ pub(super) fn build_requests(
             requests
                 .calls
                 .push(patch.with_query("force", "true").with_body(APPLY, &manifest_for(kind, body)));
-            requests.establishes = is_definition.then(|| RepeatableRequest::get(path));
+            requests.establishes =
+                is_definition.then(|| RepeatableRequest::get(path).with_hidden_answer(is_hidden));
             requests.needs = token_account(object, body).filter(|_| options.server.dry_run.writes());
         }
         WriteRequest::Delete { uid, resource_version } => {
-            requests.calls.push(delete_request(&path, "Background", uid, resource_version));
+            let delete = delete_request(&path, "Background", uid, resource_version);
+            requests.calls.push(delete.with_hidden_answer(is_hidden));
         }
     }
     Some(requests)
@@ -182,7 +188,8 @@ async fn until_established(client: &Client, call: &RepeatableRequest) -> Result<
         }
         // Its names stay in use.
         if let Some(refused) = find_condition(&definition, "NamesAccepted", "False") {
-            let why = field_text(refused, "message");
+            let hidden = "the reason may contain secret values and is not shown";
+            let why = if call.secret { hidden } else { field_text(refused, "message") };
             return Err(Error::NoEffect(format!("it is not established: {why}")));
         }
         if Instant::now() >= end {

@@ -1,11 +1,12 @@
 //! What callers of a run pass, and what it returns: the options, the progress and the outcomes.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::client::{Fence, Interrupt};
 use super::early_reads::EarlyReads;
 use super::stored_plan::StoredPlan;
-use federate_kubernetes::ClusterName;
+use federate_kubernetes::{ClusterName, ObjectRef};
 use federate_reconcile::apply_set::ApplySetContents;
 use federate_reconcile::{Action, ApplySet, DryRunStrategy, Orphans, RepoRef};
 
@@ -144,6 +145,8 @@ pub struct ApplyOptions<'h> {
     pub moved_from: Option<&'h ApplySet>,
     /// Whether only the desired objects are read, although the `ApplySet` has other members.
     pub only_objects: bool,
+    /// The objects that SOPS encrypted: nothing that an API server says about them is shown.
+    pub encrypted: &'h BTreeSet<ObjectRef>,
     /// Whether the `ApplySet` ends: its parent is deleted when it has no members any more.
     pub ends: bool,
 }

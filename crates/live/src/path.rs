@@ -78,6 +78,11 @@ impl ApiPath {
         self.secret
     }
 
+    /// Whether it leads to objects of a resource.
+    pub fn leads_to(&self, resource: &str) -> bool {
+        self.text.split('/').any(|segment| segment == resource)
+    }
+
     /// The path with its query, as it is sent.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::Error;
 use super::path::ApiPath;
+use federate_kubernetes::sops::must_not_be_sent;
 
 /// A request that can be sent again.
 #[derive(Clone, Debug)]
@@ -19,8 +20,10 @@ pub(super) struct RepeatableRequest {
     path: ApiPath,
     content_type: &'static str,
     body: Bytes,
-    /// Whether the request or its answer holds values of a Secret, which no message may quote.
+    /// Whether the request or its answer holds values of a Secret, or what SOPS encrypted, which no message may quote.
     pub(super) secret: bool,
+    /// Whether the body holds ciphertext, which is never sent.
+    pub(super) holds_ciphertext: bool,
     /// Whether the server may serve the resource in a moment.
     pub(super) until_served: bool,
     /// Whether it is a dry run.
@@ -52,6 +55,7 @@ impl RepeatableRequest {
             content_type: "",
             body: Bytes::new(),
             secret,
+            holds_ciphertext: false,
             until_served: false,
             dry_run: false,
             accept: JSON,
@@ -70,7 +74,14 @@ impl RepeatableRequest {
 
     pub(super) fn with_body(mut self, content_type: &'static str, body: &Value) -> Self {
         self.content_type = content_type;
+        self.holds_ciphertext = must_not_be_sent(body, self.secret) && !self.path.leads_to("sopssecrets");
         self.body = body.to_string().into();
+        self
+    }
+
+    /// The same, whose answer no message may quote, if that is so.
+    pub(super) fn with_hidden_answer(mut self, is_hidden: bool) -> Self {
+        self.secret |= is_hidden;
         self
     }
 

@@ -132,12 +132,14 @@ async fn read_member(
         });
     }
     let server = ServerOptions::new(&NoProgress).with_dry_run(DryRunStrategy::Client);
+    let encrypted = BTreeSet::new();
     let read_options = ApplyOptions {
         server: &server,
         apply_set: options.set,
         repo: None,
         moved_from: None,
         only_objects: false,
+        encrypted: &encrypted,
         ends: false,
     };
     let state = read_cluster_state(client, desired, &read_options, None, None).await?;

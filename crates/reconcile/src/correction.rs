@@ -75,7 +75,7 @@ pub(super) fn restrict_to_drift(
     match separate {
         // The schema is not known here, and an apply of the whole object changes nothing else.
         Err(_) if settings.dry_run.reaches_servers() && whole => decision,
-        Err(failure) => refuse_correction(decision, &failure),
+        Err(failure) => refuse_correction(decision, &failure, settings),
         Ok(SeparateApply { body, transferred, result }) => {
             let changed = diff_fields(live, &result, settings);
             if let Some(other) = find_unexpected_change(&drifted, &changed) {
@@ -114,8 +114,12 @@ fn find_unexpected_change(drifted: &BTreeSet<&str>, changed: &[FieldDiff]) -> Op
     drifted.symmetric_difference(&changed).next().map(|path| (*path).to_owned())
 }
 
-fn refuse_correction(mut decision: ObjectDecision, failure: &ApiError) -> ObjectDecision {
-    decision.action.reason = Some(describe_refusal(&decision.action.object, failure));
+fn refuse_correction(
+    mut decision: ObjectDecision,
+    failure: &ApiError,
+    settings: &DecisionSettings<'_>,
+) -> ObjectDecision {
+    decision.action.reason = Some(describe_refusal(&decision.action.object, failure, settings));
     leave_unchanged(decision)
 }
 

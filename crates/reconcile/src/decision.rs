@@ -103,7 +103,7 @@ fn create_object(input: &DecisionInput<'_>, settings: &DecisionSettings<'_>) -> 
             let request = Some(WriteRequest::Apply { body, transfer: None, replaces: None });
             ObjectDecision { action: bare_action(input, ActionKind::Create), request, refused: false }
         }
-        Err(failure) => refuse_by_failure(input, &failure),
+        Err(failure) => refuse_by_failure(input, &failure, settings),
     }
 }
 
@@ -145,7 +145,7 @@ fn update_object(
         Err(failure) if kind == ActionKind::Update => {
             return replace_or_refuse(input, completed, body, &failure, settings);
         }
-        Err(failure) => return refuse_by_failure(input, &failure),
+        Err(failure) => return refuse_by_failure(input, &failure, settings),
     };
     let note = note.or_else(|| note_kept_address(input, completed));
     let whole = SeparateApply { body, transferred, result };
@@ -210,7 +210,7 @@ fn separate_ignored(
         &|target| settings.managers.transfer_ownership(transfer, completed, &whole.body, target, &write),
         &write,
     )
-    .map_err(|failure| describe_refusal(input.object, &failure))?;
+    .map_err(|failure| describe_refusal(input.object, &failure, settings))?;
     let changed = split_maps(
         diff_fields(completed, &separate.result, settings),
         &settings.ignored,
@@ -237,7 +237,7 @@ fn replace_or_refuse(
 ) -> ObjectDecision {
     match decide_replacement(input.object, input.kind, completed, &body, settings) {
         ReplacementDecision::Done { old, created, effect } => {
-            let note = format!("{effect}: {}", describe_refusal(input.object, failure));
+            let note = format!("{effect}: {}", describe_refusal(input.object, failure, settings));
             let request =
                 Some(WriteRequest::Apply { body: Arc::new(body), transfer: None, replaces: Some(old) });
             with_note(
@@ -249,7 +249,7 @@ fn replace_or_refuse(
             let unknown =
                 managed_field_entries(completed).next().is_none() && !settings.dry_run.reaches_servers();
             let hints = [how.as_str(), if unknown { WITHOUT_MANAGERS } else { "" }];
-            let reason = std::iter::once(describe_refusal(input.object, failure))
+            let reason = std::iter::once(describe_refusal(input.object, failure, settings))
                 .chain(hints.into_iter().filter(|hint| !hint.is_empty()).map(str::to_owned));
             refused_for(input, reason.collect::<Vec<_>>().join("; "))
         }
@@ -350,8 +350,12 @@ fn rendered_fields(input: &DecisionInput<'_>, result: &Value, settings: &Decisio
 }
 
 /// Decides about an object that an API server would refuse.
-fn refuse_by_failure(input: &DecisionInput<'_>, failure: &ApiError) -> ObjectDecision {
-    refused_for(input, describe_refusal(input.object, failure))
+fn refuse_by_failure(
+    input: &DecisionInput<'_>,
+    failure: &ApiError,
+    settings: &DecisionSettings<'_>,
+) -> ObjectDecision {
+    refused_for(input, describe_refusal(input.object, failure, settings))
 }
 
 /// Decides about an object that cannot be applied, for this reason.

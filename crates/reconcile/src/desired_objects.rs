@@ -10,7 +10,7 @@ use super::cached_create::CachedCreate;
 use federate_dialect::{ClusterNames, ControlPlaneAction, SyncOp};
 use federate_engine::controlled_fields::to_applied_body;
 use federate_engine::{Manifest, Rendering};
-use federate_kubernetes::sops::reveal_document;
+use federate_kubernetes::sops::PlainValues;
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// The rendered objects, by the clusters that they are for.
@@ -82,8 +82,8 @@ pub struct DesiredObject {
     pub body: Arc<Value>,
     /// The text that the body was read from.
     pub(super) text: Arc<str>,
-    /// What the object is in clear, if SOPS encrypted it.
-    pub(super) plain: Option<Arc<Value>>,
+    /// What SOPS encrypted, in clear, if the object holds some of it.
+    pub(super) plain: Option<Arc<PlainValues>>,
     /// The result of creating it.
     pub(super) cached_create: CachedCreate,
 }
@@ -112,19 +112,19 @@ impl DesiredObject {
         Some(Self { object, clusters, body, text, plain: None, cached_create: CachedCreate::default() })
     }
 
-    /// The same object in clear; `None` if the plain document lacks what is encrypted.
-    pub fn reveal(self, plain: &Value) -> Option<Self> {
+    /// The same object in clear; `None` if a value that is encrypted is not known.
+    pub fn reveal(self, plain: &Arc<PlainValues>) -> Option<Self> {
         let written = federate_yaml::read_stream(self.text.as_bytes()).documents.pop()?.value;
-        let mut body = reveal_document(&written, plain)?;
+        let mut body = plain.reveal_document(&written)?;
         to_applied_body(&mut body);
-        let plain = Some(Arc::new(plain.clone()));
+        let plain = Some(plain.clone());
         Some(Self { body: body.into(), plain, cached_create: CachedCreate::default(), ..self })
     }
 
     /// What a control plane does about the object, in clear if SOPS encrypted it.
     pub(super) fn reveal_action(&self, action: ControlPlaneAction) -> ControlPlaneAction {
         let Some(plain) = &self.plain else { return action };
-        let reveal = |body: &Value| reveal_document(body, plain);
+        let reveal = |body: &Value| plain.reveal_document(body);
         let op = match &action.op {
             SyncOp::Create(body) => reveal(body).map(SyncOp::Create),
             SyncOp::Update(body) => reveal(body).map(SyncOp::Update),

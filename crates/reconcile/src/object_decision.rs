@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::replacement::ReplacedObject;
-use super::{Action, ActionKind, ActionOutcome};
+use super::{Action, ActionKind, ActionOutcome, DecisionSettings};
 use federate_apiserver_model::{ApiError, shorten_message};
 use federate_kubernetes::ObjectRef;
 use federate_kubernetes::pointer::escape;
@@ -120,13 +120,19 @@ fn diff_keys(live: &Value, result: &Value, at: &str, is_chosen: impl Fn(&str) ->
     operations
 }
 
-/// Why an API server would refuse an object. Messages about a Secret may contain its values.
-pub(super) fn describe_refusal(object: &ObjectRef, failure: &ApiError) -> String {
-    let why = if object.kind.contains("Secret") {
+/// Why an API server would refuse an object. Messages about a Secret, and about what SOPS encrypted, may contain its values.
+pub(super) fn describe_refusal(
+    object: &ObjectRef,
+    failure: &ApiError,
+    settings: &DecisionSettings<'_>,
+) -> String {
+    let is_encrypted = settings.encrypted.contains(object);
+    let why = if object.kind.contains("Secret") || is_encrypted {
         let causes = failure.details.get("causes").and_then(Value::as_array);
         let fields = causes.into_iter().flatten().filter_map(|cause| cause["field"].as_str());
         let fields: Vec<&str> = fields.collect();
-        format!("{} (the message may contain values of the Secret and is not shown)", fields.join(", "))
+        let owner = if is_encrypted { "values that SOPS encrypted" } else { "values of the Secret" };
+        format!("{} (the message may contain {owner} and is not shown)", fields.join(", "))
     } else {
         shorten_message(&failure.message, &failure.details)
     };

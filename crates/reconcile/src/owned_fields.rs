@@ -305,6 +305,9 @@ mod tests {
         SET.get_or_init(|| ApplySet { namespace: "default".to_owned(), name: "set".to_owned() })
     }
 
+    static NO_OBJECTS: std::collections::BTreeSet<federate_kubernetes::ObjectRef> =
+        std::collections::BTreeSet::new();
+
     fn rules(key: &DigestKey, results: bool) -> DecisionSettings<'_> {
         DecisionSettings {
             adopt: None,
@@ -320,6 +323,7 @@ mod tests {
             moved_from: None,
             managers: FieldManagers::new(None, true, Dialects::default()),
             ignored: Vec::new(),
+            encrypted: &NO_OBJECTS,
         }
     }
 

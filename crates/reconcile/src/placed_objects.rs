@@ -1,6 +1,6 @@
 //! Who places an object: its control plane says in which wave it is applied, and when a change has arrived.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use federate_dialect::health_checks::HealthChecks;
 use federate_dialect::readiness::{Readiness, compute_readiness};
@@ -13,7 +13,12 @@ pub struct PlacedObjects<'d> {
     engine: &'d Engine<'d>,
     origins: BTreeMap<&'d ObjectRef, ObjectOrigin>,
     health_checks: &'d HealthChecks,
+    /// The objects that SOPS encrypted, whose status may quote their values.
+    encrypted: &'d BTreeSet<ObjectRef>,
 }
+
+/// Why an object is not ready whose status is not shown.
+const HIDDEN_REASON: &str = "why is not shown, because its status may quote values that SOPS encrypted";
 
 /// Who places an object.
 struct ObjectOrigin {
@@ -23,13 +28,18 @@ struct ObjectOrigin {
 }
 
 impl<'d> PlacedObjects<'d> {
-    /// The objects of a plan, with the health checks of the repo.
-    pub fn new(engine: &'d Engine<'d>, plan: &'d Plan, health_checks: &'d HealthChecks) -> Self {
+    /// The objects of a plan, with the health checks of the repo, and with those of whose status nothing is shown.
+    pub fn new(
+        engine: &'d Engine<'d>,
+        plan: &'d Plan,
+        health_checks: &'d HealthChecks,
+        encrypted: &'d BTreeSet<ObjectRef>,
+    ) -> Self {
         let origins = plan.placements.iter().filter_map(|row| {
             let is_placed = row.policy.is_some() || !row.required_by.is_empty();
             Some((&row.object, ObjectOrigin { dialect: engine.dialects().get(&row.dialect)?, is_placed }))
         });
-        Self { engine, origins: origins.collect(), health_checks }
+        Self { engine, origins: origins.collect(), health_checks, encrypted }
     }
 
     /// The wave in which an object is applied.
@@ -39,7 +49,15 @@ impl<'d> PlacedObjects<'d> {
 
     /// Whether a change has arrived at an object, by its control plane, its status and the health checks of the repo.
     pub fn assess_readiness(&self, object: &Object) -> Readiness {
-        compute_readiness(self.assess_health(object), object, self.health_checks)
+        match compute_readiness(self.assess_health(object), object, self.health_checks) {
+            Readiness::InProgress(_) if self.encrypted.contains(&object.id) => {
+                Readiness::InProgress(HIDDEN_REASON.to_owned())
+            }
+            Readiness::Failed(_) if self.encrypted.contains(&object.id) => {
+                Readiness::Failed(HIDDEN_REASON.to_owned())
+            }
+            readiness => readiness,
+        }
     }
 
     /// The health of an object by its control plane.

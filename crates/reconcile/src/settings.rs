@@ -1,5 +1,6 @@
 //! The rules for all decisions of a run.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -9,6 +10,7 @@ use super::ownership::is_member;
 use super::{Action, ApplySet, FIELD_MANAGER, without_label, without_last_applied};
 use federate_apiserver_model::{ResourceKind, WriteOptions};
 use federate_engine::change::{DigestKey, hide_secret_values};
+use federate_kubernetes::ObjectRef;
 use federate_repo::config::DriftIgnoreRule;
 
 /// When objects are adopted that exist and are not managed by federate; takes precedence over the policies.
@@ -96,6 +98,8 @@ pub struct DecisionSettings<'r> {
     pub managers: FieldManagers,
     /// Differences that an apply leaves as they are.
     pub ignored: Vec<DriftIgnoreRule>,
+    /// The objects that SOPS encrypted: no message quotes a value of them.
+    pub encrypted: &'r BTreeSet<ObjectRef>,
 }
 
 impl DecisionSettings<'_> {

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use federate_kubernetes::sops::{EncryptedFile, SopsFormat};
+
 use crate::file_tree::FileTree;
 
 /// Builds objects from files.
@@ -13,8 +15,8 @@ pub trait Builder: Send + Sync {
 
 /// Decrypts files of a repo.
 pub trait Decryptor: Send + Sync {
-    /// The text of a file that SOPS encrypted, in clear. The error has none of its values.
-    fn decrypt_file(&self, path: &str, text: &[u8]) -> Result<Vec<u8>, BuildError>;
+    /// The text of a file that SOPS encrypted, in clear and in a format. The error has none of its values.
+    fn decrypt_file(&self, file: &EncryptedFile, output: SopsFormat) -> Result<Vec<u8>, BuildError>;
 }
 
 /// Something to build.
@@ -110,6 +112,8 @@ pub struct InputFile {
     pub path: String,
     /// A digest of the content.
     pub digest: [u8; 32],
+    /// The content, if SOPS encrypted it.
+    pub encrypted: Option<Arc<[u8]>>,
 }
 
 /// Something about an output that is worth knowing.

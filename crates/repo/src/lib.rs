@@ -20,6 +20,7 @@ mod cluster_independent;
 pub mod config;
 mod documents;
 pub mod duplicates;
+mod encrypted_inputs;
 pub mod engine_syntax;
 pub mod exclusion;
 pub mod file_tree;
@@ -42,6 +43,7 @@ use scope::{ScopeSource, Scopes};
 
 pub use config::Config;
 pub use duplicates::Duplicate;
+pub use encrypted_inputs::{CiphertextPlace, EncryptedInputs};
 pub use engine_syntax::TemplateEngine;
 pub use file_tree::{EmptyTree, FileTree, RepoFile, TreeError};
 pub use live_dump::{objects_of, read_live_objects};
@@ -170,6 +172,12 @@ impl Template {
         self.per_cluster.as_ref().and_then(|bodies| bodies.get(cluster)).map_or(&self.object, |o| o)
     }
 
+    /// The objects for all clusters, before overrides.
+    pub fn bodies(&self) -> impl Iterator<Item = &Object> {
+        let others = self.per_cluster.iter().flat_map(BTreeMap::values).map(|object| &**object);
+        std::iter::once(&self.object).chain(others)
+    }
+
     /// The bodies for these clusters before overrides, each with its clusters. There is at least one: without
     /// clusters, it is the body that decides placement.
     pub fn group_bodies<'c>(
@@ -225,6 +233,8 @@ pub struct Repo {
     pub describing: Vec<Object>,
     /// The sources, with the files that they were built from.
     pub sources: Vec<SourceRecord>,
+    /// The files among these that SOPS encrypted.
+    pub encrypted_inputs: EncryptedInputs,
     /// The text of each file, for quoting lines in messages.
     pub texts: BTreeMap<Arc<str>, Arc<[u8]>>,
 }
@@ -437,8 +447,15 @@ impl RepoFiles {
             _ => PlacementDecider::Policies,
         };
         let mut roots = ownership.build_roots(owned);
-        let BuiltObjects { objects: built, per_cluster, findings: wrong, build_inputs, renamed, mut sources } =
-            builds.into_objects(&scopes, &claims, decider, &mut assumed, &mut roots);
+        let BuiltObjects {
+            objects: built,
+            per_cluster,
+            findings: wrong,
+            build_inputs,
+            renamed,
+            mut sources,
+            encrypted_inputs,
+        } = builds.into_objects(&scopes, &claims, decider, &mut assumed, &mut roots);
         objects.extend(built);
         // What describes a source is not placed itself.
         let described: BTreeSet<_> = describing.iter().map(|object| default_identity(&object.id)).collect();
@@ -466,6 +483,7 @@ impl RepoFiles {
             renamed,
             describing,
             sources,
+            encrypted_inputs,
             texts,
         };
         findings.append(&mut unreadable);
@@ -502,6 +520,7 @@ struct BuiltObjects {
     build_inputs: BTreeSet<String>,
     renamed: BTreeSet<RenamedObject>,
     sources: Vec<SourceRecord>,
+    encrypted_inputs: EncryptedInputs,
 }
 
 impl Builds {
@@ -527,6 +546,7 @@ impl Builds {
             build_inputs: self.inputs,
             renamed: self.renamed,
             sources: Vec::new(),
+            encrypted_inputs: EncryptedInputs::default(),
         };
         for source in self.sources {
             all.build_inputs.extend(source.paths);
@@ -534,6 +554,7 @@ impl Builds {
             all.sources.extend(source.records);
             let Ok(mut variants) = source.result else { continue };
             for variant in &mut variants {
+                all.encrypted_inputs.add_files(&variant.inputs);
                 for object in &mut variant.objects {
                     if let Some(namespace) = variant.namespace.as_deref() {
                         scopes.apply_default(object, namespace, claims.claims);

@@ -411,6 +411,7 @@ impl<'r> Reconciler<'r> {
             moved_from: self.moved_from.as_ref(),
             managers,
             ignored,
+            encrypted: self.session.decrypted_objects().objects(),
         };
         let drift = match self.options.purpose {
             Purpose::Apply { .. } | Purpose::Remove => None,
@@ -428,7 +429,12 @@ impl<'r> Reconciler<'r> {
                     && federate_engine::any_error(&self.session.findings_for(Destination::Clusters))),
             drift,
             frozen_objects: &self.frozen_objects,
-            placed: PlacedObjects::new(&self.engine, &self.rendering().plan, self.session.health_checks()),
+            placed: PlacedObjects::new(
+                &self.engine,
+                &self.rendering().plan,
+                self.session.health_checks(),
+                self.session.decrypted_objects().objects(),
+            ),
         }
     }
 

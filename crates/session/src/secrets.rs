@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use federate_kubernetes::sops::must_not_be_sent;
 use federate_kubernetes::{Finding, Object};
 
 use crate::Session;
@@ -27,8 +28,11 @@ fn is_secret(object: &Object) -> bool {
 }
 
 fn has_values(body: &Value) -> bool {
-    let values = ["data", "stringData"].into_iter().filter_map(|key| body.get(key)?.as_object());
-    values.flatten().any(|(_, value)| value.as_str().is_some_and(|text| !text.is_empty()))
+    let parts = ["data", "stringData"].into_iter();
+    let values = parts.filter_map(|key| Some((key, body.get(key)?.as_object()?)));
+    values.flat_map(|(key, map)| map.values().map(move |value| (key, value))).any(|(key, value)| {
+        value.as_str().is_some_and(|text| !text.is_empty()) && !must_not_be_sent(value, key == "data")
+    })
 }
 
 fn report_clear_secret(object: &Object) -> Finding {

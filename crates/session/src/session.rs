@@ -15,6 +15,7 @@ use federate_engine::snapshot::{self, StoredSnapshot};
 use federate_engine::{
     DecisionCache, Engine, EngineSettings, InventoryObject, PlanResult, Rendering, StepAllowance, TooMuchWork,
 };
+use federate_kubernetes::sops::CiphertextForm;
 use federate_kubernetes::{Cluster, Finding, LiveObjects, Object, ObjectRef, Severity};
 use federate_repo::build::{Builder, Decryptor};
 use federate_repo::config::{AutoscaledReplicas, UnplacedTemplates};
@@ -30,7 +31,7 @@ use crate::excluding_tree::ExcludingTree;
 use crate::known_kinds::KnownKinds;
 use crate::outages::{self, OutageTimes, UnreachableClusters};
 use crate::release;
-use crate::source_review::{NOT_BUILT_CODE, SOPS_CODE, SourceReview};
+use crate::source_review::{MAC_CODE, NOT_BUILT_CODE, SOPS_CODE, SourceReview};
 
 /// The code of the finding about a template that no policy places.
 const UNMATCHED: &str = "unmatched";
@@ -238,6 +239,8 @@ pub struct Session {
     health_checks: HealthChecks,
     /// What is known about files that are not templates as they are written.
     pub(crate) sources: OnceLock<SourceReview>,
+    /// The templates that hold what SOPS encrypted.
+    pub(crate) encrypted: OnceLock<BTreeMap<ObjectRef, CiphertextForm>>,
     /// What SOPS encrypted, in clear.
     pub(crate) decrypted: OnceLock<DecryptedObjects>,
 }
@@ -359,6 +362,7 @@ impl Session {
             now,
             live: observed,
             hosts,
+            decrypts: decryptor.is_some(),
             allowance,
             ..EngineSettings::default()
         };
@@ -409,6 +413,7 @@ impl Session {
             health_checks,
             plan_with_counts: OnceLock::new(),
             sources: OnceLock::new(),
+            encrypted: OnceLock::new(),
             decrypted: OnceLock::new(),
         };
         session.settings.previous =
@@ -491,7 +496,14 @@ impl Session {
     pub(crate) fn forget_results(&mut self) {
         (self.planned, self.rendering) = (OnceLock::new(), OnceLock::new());
         (self.plan_with_counts, self.sources) = (OnceLock::new(), OnceLock::new());
-        self.decrypted = OnceLock::new();
+        (self.encrypted, self.decrypted) = (OnceLock::new(), OnceLock::new());
+    }
+
+    /// Decrypts what is sent to API servers from now on.
+    pub(crate) fn set_decryptor(&mut self, decryptor: Arc<dyn Decryptor>) {
+        self.decryptor = Some(decryptor);
+        self.settings.decrypts = true;
+        self.forget_results();
     }
 
     /// A plan with the objects that it names as this repo does: the scope of a kind may have been unknown when it was
@@ -722,8 +734,12 @@ impl Session {
                 finding.severity = Severity::Error;
             }
         }
-        if destination == Destination::Clusters {
-            found.extend(self.decrypted_objects().findings.iter().cloned());
+        match destination {
+            Destination::Clusters => {
+                found.retain(|finding| finding.code != MAC_CODE);
+                found.extend(self.decrypted_objects().findings.iter().cloned());
+            }
+            Destination::Files => found.extend(self.undecryptable_files()),
         }
         findings::sort_findings(&mut found);
         found

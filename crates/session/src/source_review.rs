@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use federate_kubernetes::sops::{contains_ciphertext, is_encrypted};
+use federate_kubernetes::sops::{CiphertextForm, contains_ciphertext, find_ciphertext, is_encrypted};
 use federate_kubernetes::{Finding, Object, ObjectRef, Severity, finding};
 use federate_repo::config::UnplacedTemplates;
 use federate_repo::duplicates::differing_folders;
@@ -22,6 +22,9 @@ pub(crate) const NOT_BUILT_CODE: &str = "not-built";
 
 /// The code of the finding about objects that SOPS encrypted.
 pub(crate) const SOPS_CODE: &str = "sops";
+
+/// The code of the finding about objects whose MAC does not hold for what is rendered.
+pub(crate) const MAC_CODE: &str = "sops-mac";
 
 /// How many objects or folders a message names.
 const MAX_NAMES: usize = 3;
@@ -212,7 +215,9 @@ impl Session {
         let repo = self.repo();
         let broken = repo.claimed.iter().filter(|claimed| {
             let body = &claimed.object.body;
-            is_encrypted(body) && contains_ciphertext(body.get("spec").unwrap_or(body))
+            let holds_values = || find_ciphertext(body) == Some(CiphertextForm::Values);
+            (is_encrypted(body) && contains_ciphertext(body.get("spec").unwrap_or(body)))
+                || (claimed.role == Role::Bundle && holds_values())
         });
         let mut findings: Vec<Finding> = broken
             .map(|claimed| {
@@ -227,21 +232,41 @@ impl Session {
                     .with_help("write it in clear, and keep what is secret in a Secret that is encrypted")
             })
             .collect();
-        let encrypted = repo.templates.iter().map(|template| &template.object);
-        let encrypted = encrypted.filter(|object| is_encrypted(&object.body));
-        let placed: Vec<&Object> =
-            encrypted.filter(|object| self.placed_in(self.plan(), &object.id).is_some()).collect();
-        if let Some(first) = placed.first().filter(|_| !self.decrypts()) {
-            let names = list_objects(placed.iter().map(|object| &object.id));
-            let (are, they, them) =
-                if placed.len() == 1 { ("is", "it is", "it") } else { ("are", "they are", "them") };
+        let placed = self.placed_encrypted();
+        let readable: Vec<&Object> = placed
+            .iter()
+            .filter(|(_, form)| *form != CiphertextForm::Values)
+            .map(|(template, _)| &template.object)
+            .collect();
+        if let Some(first) = readable.first().filter(|_| !self.decrypts()) {
+            let names = list_objects(readable.iter().map(|object| &object.id));
+            let (are, them) = if readable.len() == 1 { ("is", "it") } else { ("are", "them") };
             let message = format!(
-                "{names} {are} encrypted by SOPS: `render` and `commit` copy {them} as {they} \
-                 written, and `apply` and `sync` to clusters refuse {them} without `--decrypt sops`"
+                "{names} {are} encrypted by SOPS: `render` and `commit` keep {them} encrypted, and `apply` and `sync` to clusters \
+                 refuse {them} without `--decrypt sops`"
             );
             let finding = Finding::warning(SOPS_CODE, first, message).with_help(
                 "let the reader of the rendered files decrypt (Flux with `spec.decryption`), decrypt for clusters (`--decrypt sops`), \
                  or use a SealedSecret or an ExternalSecret",
+            );
+            let origin = repo.encrypted_inputs.locate_object(first).or(finding.origin);
+            findings.push(Finding { object: None, origin, ..finding });
+        }
+        let documents = placed.iter().filter(|(_, form)| *form == CiphertextForm::Document);
+        let broken: Vec<&Object> = documents
+            .flat_map(|(template, _)| template.bodies())
+            .filter(|object| is_encrypted(&object.body) && !self.keeps_mac(object))
+            .collect();
+        if let Some(first) = broken.first() {
+            let ids: BTreeSet<&ObjectRef> = broken.iter().map(|object| &object.id).collect();
+            let message = format!(
+                "the MAC of {} does not hold for what is rendered, because it covers other values than those of the rendered object: \
+                 readers that verify it, as `sops --decrypt` does, refuse it, and Flux does not verify it",
+                list_objects(ids.into_iter())
+            );
+            let finding = Finding::warning(MAC_CODE, first, message).with_help(
+                "set `mac_only_encrypted: true` and encrypt the file again, keep one object in a file, or write in the file what a \
+                 kustomization changes",
             );
             findings.push(Finding { object: None, ..finding });
         }

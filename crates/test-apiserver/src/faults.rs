@@ -24,6 +24,8 @@ pub enum FaultKind {
     TooMany { seconds: u32 },
     /// An answer with this code and a Status without details.
     Status(u16),
+    /// 422 with this message, as a webhook or a policy refuses an object.
+    Refusal(String),
     /// 409, as if another client had changed the object.
     Conflict,
     /// The answer comes late.
@@ -121,6 +123,7 @@ impl Faults {
                 };
                 ApiError::new(code, reason, "the server is out of order on demand").into()
             }
+            FaultKind::Refusal(message) => ApiError::new(422, "Invalid", message).into(),
             FaultKind::Conflict => {
                 let message = "Operation cannot be fulfilled: the object has been modified; please apply your changes \
                                to the latest version and try again";

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use federate_kubernetes::sops::is_encrypted;
 use federate_kubernetes::{Object, Origin};
+use serde_json::Value;
 
 use super::{RenamedObject, is_as_written};
 use crate::RepoFiles;
@@ -127,6 +129,9 @@ impl<'f> OriginFinder<'f> {
         let own = self.objects.get(&*file);
         let own = own.and_then(|own| own.get(&(object.id.group(), object.id.kind.as_str())));
         let written = own.and_then(|own| find_longest_name(own, &object.id.name, comparisons));
+        if let Some(written) = written.filter(|_| is_encrypted(&object.body)) {
+            order_fields(&mut object.body, &written.body);
+        }
         object.origin = match written {
             Some(written) if is_as_written(object, written) => written.origin.clone(),
             _ => Origin { file, document: NO_DOCUMENT, item: None, line: 1 },
@@ -168,6 +173,26 @@ fn find_longest_name<'f>(
         }
     }
     longest.map(|(_, object)| object)
+}
+
+/// Brings the fields of a value into the order of another: the MAC of SOPS covers values in their order, and kustomize sorts them.
+fn order_fields(value: &mut Value, written: &Value) {
+    match (value, written) {
+        (Value::Object(map), Value::Object(written)) => {
+            let mut rest = std::mem::take(map);
+            for (key, own) in written {
+                if let Some(mut value) = rest.shift_remove(key) {
+                    order_fields(&mut value, own);
+                    map.insert(key.clone(), value);
+                }
+            }
+            map.extend(rest);
+        }
+        (Value::Array(items), Value::Array(written)) => {
+            items.iter_mut().zip(written).for_each(|(item, own)| order_fields(item, own));
+        }
+        _ => {}
+    }
 }
 
 /// The lines of the output of Helm that name files, with the files.

@@ -54,6 +54,7 @@ impl Reconciler<'_> {
             repo: repo.as_ref(),
             moved_from: self.moved_from.as_ref(),
             only_objects: self.options.only_objects.is_some(),
+            encrypted: self.session.decrypted_objects().objects(),
             ends: matches!(self.options.purpose, Purpose::Remove),
         };
         let mut all = Reconciled { predicted: !options.dry_run.reaches_servers(), ..Reconciled::default() };
