@@ -503,7 +503,7 @@ fn what_an_overtaken_push_has_moved_is_said_when_the_next_attempt_is_refused() {
 fn no_tag_moves_when_another_process_may_lead() {
     let (_, registry) = web();
     let address = ArtifactAddress::parse(&format!("oci://{}/acme/fleet", registry.host())).unwrap();
-    let options = RegistryOptions { plain_http: true, proxy: None };
+    let options = RegistryOptions { plain_http: true, ..RegistryOptions::default() };
     let server = federate_registry::Registry::new(&address, Credentials::Anonymous, options).unwrap();
     let (store, origin) = (ArtifactStore::new(server).unwrap(), ArtifactOrigin::default());
     // The attempt begins, the tags of clusters move, and those of the plan.

@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn only_this_machine_is_reached_without_tls() {
-        let options = || RegistryOptions { plain_http: true, proxy: None };
+        let options = || RegistryOptions { plain_http: true, ..RegistryOptions::default() };
         let registry = |address: &str| {
             Registry::new(&ArtifactAddress::parse(address).unwrap(), Credentials::Anonymous, options())
         };
