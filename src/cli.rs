@@ -18,6 +18,7 @@ use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
 
 mod access;
 mod apply;
+mod builds;
 mod check;
 mod cluster_names;
 mod clusters;
@@ -28,6 +29,7 @@ mod crash;
 mod decryption;
 mod deletions;
 mod diff;
+mod doctor;
 mod drift;
 mod exit;
 mod explain;
@@ -79,6 +81,9 @@ struct Cli {
     )]
     color: ColorChoice,
 
+    #[command(flatten)]
+    builds: builds::BuildArgs,
+
     #[command(subcommand)]
     command: Command,
 }
@@ -117,6 +122,7 @@ enum Command {
     Snapshot(snapshot::SnapshotCommand),
     #[command(flatten)]
     Servers(servers::ServerCommand),
+    Doctor(doctor::DoctorCommand),
     Completions(completions::CompletionsCommand),
     Man(man::ManCommand),
 }
@@ -135,6 +141,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
         }
     };
     choose_color(cli.color);
+    cli.builds.choose();
     let outcome = match cli.command {
         Command::Init(command) => command.run(),
         Command::Check(command) => command.run(),
@@ -151,6 +158,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::Migrate(command) => command.run(),
         Command::Snapshot(command) => command.run(),
         Command::Servers(command) => servers::run_command(command),
+        Command::Doctor(command) => command.run(),
         Command::Completions(command) => command.run(&mut Cli::command()),
         Command::Man(command) => command.run(Cli::command()),
     };

@@ -12,8 +12,9 @@ use std::path::PathBuf;
 
 use federate_repo::build::{BuildError, Decryptor};
 
+use crate::confinement::Confiner;
 use crate::inputs::BuildInputs;
-use crate::process::{BuildFolder, ProcessError};
+use crate::process::{BuildFolder, ProcessError, TimeLimit};
 use crate::program::{ProgramPaths, Tool};
 
 /// The name of an encrypted file in the folder of the program, before its extension.
@@ -52,12 +53,12 @@ impl DecryptionKeys {
 pub struct SopsDecryptor {
     paths: ProgramPaths,
     keys: DecryptionKeys,
-    confiner: Option<PathBuf>,
+    confiner: Confiner,
 }
 
 impl SopsDecryptor {
-    /// Decrypts with these keys. `confiner` is as for [`ProgramBuilder`](crate::ProgramBuilder).
-    pub fn new(paths: ProgramPaths, keys: DecryptionKeys, confiner: Option<PathBuf>) -> Self {
+    /// Decrypts with these keys.
+    pub fn new(paths: ProgramPaths, keys: DecryptionKeys, confiner: Confiner) -> Self {
         Self { paths, keys, confiner }
     }
 
@@ -85,7 +86,13 @@ impl Decryptor for SopsDecryptor {
         let mut args: Vec<OsString> = vec!["--decrypt".into()];
         args.extend(["--input-type", format, "--output-type", format].map(OsString::from));
         args.push(folder.path_of(&name).into());
-        let run = folder.run_program(self.confiner.as_deref(), &program, &args, &self.list_variables());
+        let run = folder.run_program(
+            &self.confiner,
+            &program,
+            &args,
+            &self.list_variables(),
+            TimeLimit::of_program(),
+        );
         run.map_err(|error| explain_error(&error))
     }
 }
