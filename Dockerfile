@@ -32,6 +32,8 @@ RUN apt-get update \
     && useradd --uid 65532 --create-home federate
 COPY --from=build-programs /programs/ /usr/local/bin/
 COPY --from=build /src/target/dist/federate /usr/local/bin/federate
+# Builds of repos are refused where the container runtime allows nothing that confines them: `federate doctor`.
+ENV FEDERATE_REQUIRE_CONFINEMENT=true
 USER 65532:65532
 WORKDIR /repo
 ENTRYPOINT ["federate"]

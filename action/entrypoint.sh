@@ -41,6 +41,9 @@ one_path() {
   summarize
 }
 
+# Where the runner does not confine the programs that build kustomizations and charts, they are not built, unless the workflow
+# says otherwise. A pull request cannot.
+export FEDERATE_REQUIRE_CONFINEMENT="${FEDERATE_REQUIRE_CONFINEMENT-true}"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 # Later steps read the results, so they stay.

@@ -18,6 +18,7 @@ use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
 
 mod access;
 mod apply;
+mod builds;
 mod check;
 mod cluster_names;
 mod clusters;
@@ -28,6 +29,7 @@ mod crash;
 mod decryption;
 mod deletions;
 mod diff;
+mod doctor;
 mod drift;
 mod exit;
 mod explain;
@@ -80,6 +82,9 @@ struct Cli {
     )]
     color: ColorChoice,
 
+    #[command(flatten)]
+    builds: builds::BuildArgs,
+
     #[command(subcommand)]
     command: Command,
 }
@@ -118,6 +123,7 @@ enum Command {
     Snapshot(snapshot::SnapshotCommand),
     #[command(flatten)]
     Servers(servers::ServerCommand),
+    Doctor(doctor::DoctorCommand),
     Completions(completions::CompletionsCommand),
     Man(man::ManCommand),
 }
@@ -131,6 +137,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Err(error) => return print_usage(&error),
     };
     choose_color(cli.color);
+    cli.builds.choose();
     let outcome = match cli.command {
         Command::Init(command) => command.run(),
         Command::Check(command) => command.run(),
@@ -147,6 +154,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::Migrate(command) => command.run(),
         Command::Snapshot(command) => command.run(),
         Command::Servers(command) => servers::run_command(command),
+        Command::Doctor(command) => command.run(),
         Command::Completions(command) => command.run(&mut Cli::command()),
         Command::Man(command) => command.run(Cli::command()),
     };

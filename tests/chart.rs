@@ -23,7 +23,7 @@ const HEADER: &str =
     "# Made from deploy/sync: change that, and run UPDATE_CHART=1 cargo test --test chart.\n";
 
 /// What the values of the chart replace, each with what stands there by default.
-const VALUES: [(&str, &str); 18] = [
+const VALUES: [(&str, &str); 19] = [
     ("namespace: federate-system", "namespace: {{ .Release.Namespace }}"),
     ("replicas: 2", "replicas: {{ .Values.replicas }}"),
     (
@@ -51,8 +51,12 @@ const VALUES: [(&str, &str); 18] = [
         "        - --log-format=json\n{{- if .Values.lockdown }}\n        - --default-service-account=default\n        \
          - --no-cross-namespace-refs\n{{- end }}\n{{- with .Values.watchLabelSelector }}\n        \
          - {{ printf \"--watch-label-selector=%s\" . | quote }}\n{{- end }}\n{{- range .Values.extraArgs }}\n        \
-         - {{ . | quote }}\n{{- end }}\n        env:\n        - {name: FEDERATE_BUILD_DIR, value: /scratch}\n\
-         {{- with .Values.extraEnv }}\n{{ toYaml . | indent 8 }}\n{{- end }}\n",
+         - {{ . | quote }}\n{{- end }}\n",
+    ),
+    (
+        "        - {name: FEDERATE_REQUIRE_CONFINEMENT, value: \"true\"}\n",
+        "        - {name: FEDERATE_REQUIRE_CONFINEMENT, value: \"true\"}\n{{- with .Values.extraEnv }}\n\
+         {{ toYaml . | indent 8 }}\n{{- end }}\n",
     ),
     (
         "        image: ghcr.io/federate-dev/federate:v0.1.0\n",
@@ -330,10 +334,11 @@ fn helm_renders_every_value() {
     let probes =
         (&container["livenessProbe"]["periodSeconds"], &container["readinessProbe"]["periodSeconds"]);
     assert_eq!(probes, (&json!(7), &json!(8)));
-    assert_eq!(
-        (&container["env"][1], &container["resources"]["limits"]["memory"]),
-        (&values["extraEnv"][0], &json!("4Gi"))
-    );
+    let variables = container["env"].as_array().unwrap();
+    assert_eq!(variables[0], json!({"name": "FEDERATE_BUILD_DIR", "value": "/scratch"}));
+    assert_eq!(variables[1], json!({"name": "FEDERATE_REQUIRE_CONFINEMENT", "value": "true"}));
+    assert_eq!(&variables[2..], values["extraEnv"].as_array().unwrap().as_slice());
+    assert_eq!(container["resources"]["limits"]["memory"], "4Gi");
     let arguments = container["args"].as_array().unwrap();
     for argument in
         ["--trusted-namespaces=platform", "--watch-label-selector=shard=a", "--no-cross-namespace-refs"]

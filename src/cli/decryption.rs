@@ -6,6 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 
 use super::CommandError;
+use super::builds::confiner;
 use federate_builder::{DecryptionKeys, ProgramPaths, SopsDecryptor};
 use federate_repo::build::Decryptor;
 
@@ -46,6 +47,6 @@ impl DecryptionArgs {
             paths.sops = Some(path.clone().into_os_string());
         }
         let keys = DecryptionKeys::from_environment().map_err(CommandError::Failed)?;
-        Ok(Some(Arc::new(SopsDecryptor::new(paths, keys, std::env::current_exe().ok()))))
+        Ok(Some(Arc::new(SopsDecryptor::new(paths, keys, confiner()))))
     }
 }

@@ -10,7 +10,7 @@ use clap::builder::PossibleValuesParser;
 
 use super::output::check_output;
 use super::selection::SelectionArgs;
-use super::settings::shared_builder;
+use super::builds::shared_builder;
 use super::{CommandError, Exit, print_text, print_unchanged};
 use federate_dialect::Starter;
 use federate_dialects::DIALECTS;

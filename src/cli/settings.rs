@@ -6,18 +6,18 @@ use std::fs;
 use std::io::IsTerminal;
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 use jiff::Timestamp;
 
+use super::builds::shared_builder;
 use super::release::{self, DialectRelease};
 use super::revision::{RepoSource, RevisionArgs};
 use super::selection::{SelectedTree, SelectionArgs};
 use super::snapshot_args::{SnapshotArgs, path_within};
 use super::{CommandError, Exit, completers, print_notice, progress, servers, use_color};
-use federate_builder::{BuildCache, ProgramBuilder, ProgramPaths};
 use federate_dialect::release::NamedRelease;
 use federate_dialect::{HUB, HostAddresses, Plan};
 use federate_dialects::DIALECTS;
@@ -26,7 +26,6 @@ use federate_engine::{StepAllowance, previous};
 use federate_kubernetes::{Cluster, Finding, LiveObjects};
 use federate_reconcile::RepoRef;
 use federate_repo::FileTree;
-use federate_repo::build::Builder;
 use federate_report::clusters::SnapshotAge;
 use federate_report::table::TextStyle;
 use federate_report::{clusters, findings};
@@ -521,18 +520,4 @@ fn parse_hosts(bytes: &[u8]) -> Result<HostAddresses, String> {
     let Some(document) = stream.documents.pop() else { return Ok(HostAddresses::new()) };
     serde_path_to_error::deserialize(document.value)
         .map_err(|error| format!("`{}`: {}; write `HOST: [ADDRESS, …]`", error.path(), error.inner()))
-}
-
-/// Builds kustomizations and charts with the programs of this machine. What one session has built, others take.
-pub(super) fn shared_builder() -> Arc<dyn Builder> {
-    static PROGRAMS: OnceLock<Arc<ProgramBuilder>> = OnceLock::new();
-    let programs = PROGRAMS.get_or_init(|| {
-        let confiner = std::env::current_exe().ok();
-        Arc::new(ProgramBuilder::new(
-            ProgramPaths::from_environment(),
-            BuildCache::from_environment(),
-            confiner,
-        ))
-    });
-    programs.clone()
 }

@@ -24,6 +24,7 @@ use serde_json::Value;
 
 use fleet::{Change, REGISTRY, fleet};
 
+mod builds;
 mod fleet;
 mod recorded;
 

@@ -12,13 +12,17 @@
 //! The process in between supervises: when the program ends, or federate does, it ends what is left of it. A process namespace
 //! ends with its first process; elsewhere, processes whose parents have ended become children of the supervisor.
 //!
+//! What a system gives is found by a process that confines itself in the same way and says what it got ([`Confiner::probe`]).
+//!
 //! Facts: `namespaces(7)`, `user_namespaces(7)`, `pid_namespaces(7)`, `PR_SET_PDEATHSIG(2const)`, `PR_SET_CHILD_SUBREAPER(2const)`,
 //! `setrlimit(2)`, the kernel's documentation of Landlock.
 
 use std::ffi::OsString;
+use std::fmt;
+use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use crate::process::is_argument;
 
@@ -31,8 +35,17 @@ const INNER_ARGUMENT: &str = "__confined";
 /// The first argument of that process where the system has no namespaces.
 const ALONE_ARGUMENT: &str = "__confined-alone";
 
+/// The first argument of a process that says what it can confine.
+const PROBE_ARGUMENT: &str = "__confinement";
+
+/// Set for the processes that confine, if they must start nothing that is not confined.
+pub(crate) const REQUIRED_VARIABLE: &str = "FEDERATE_CONFINEMENT_REQUIRED";
+
 /// The exit code if the program cannot be started.
 const START_FAILED_CODE: i32 = 126;
+
+/// The version of Landlock's interface from which on it closes the network (TCP).
+const LANDLOCK_NETWORK: u32 = 4;
 
 /// The most bytes that a program may allocate, on Linux.
 pub(crate) const MAX_MEMORY_BYTES: u64 = 1 << 30;
@@ -49,11 +62,92 @@ const MAX_FILE_BYTES: u64 = 64 << 20;
 #[cfg(target_os = "linux")]
 const MAX_PROCESSES: u64 = 256;
 
+/// What confines programs on this machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Confinement {
+    /// Whether a program gets namespaces of its own: of users, processes and the network.
+    pub has_namespaces: bool,
+    /// The version of Landlock's interface; 0 without it.
+    pub landlock: u32,
+    /// Whether a filter of system calls (seccomp) applies to federate itself, as in most containers.
+    pub has_seccomp: bool,
+}
+
+impl Confinement {
+    /// Whether programs reach no server.
+    pub fn closes_network(self) -> bool {
+        self.has_namespaces || self.landlock >= LANDLOCK_NETWORK
+    }
+
+    /// Whether programs read no file but their own and those of the system.
+    pub fn closes_files(self) -> bool {
+        self.landlock > 0
+    }
+
+    /// Whether programs reach neither servers nor files.
+    pub fn is_complete(self) -> bool {
+        self.closes_network() && self.closes_files()
+    }
+
+    /// What programs could do on this machine beyond what they are asked to, as the end of a sentence; `None` for nothing.
+    pub fn describe_gap(self) -> Option<&'static str> {
+        match (self.closes_network(), self.closes_files()) {
+            (true, true) => None,
+            (false, false) => Some("they could reach the network and read the files of this user"),
+            (false, true) => Some("they could reach the network"),
+            (true, false) => Some("they could read the files of this user"),
+        }
+    }
+
+    /// Reads what a process has said ([`fmt::Display`]).
+    fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split_whitespace();
+        let has_namespaces = words.next()?.parse().ok()?;
+        let landlock = words.next()?.parse().ok()?;
+        Some(Self { has_namespaces, landlock, has_seccomp: words.next()?.parse().ok()? })
+    }
+}
+
+impl fmt::Display for Confinement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.has_namespaces, self.landlock, self.has_seccomp)
+    }
+}
+
+/// Confines programs before they start.
+#[derive(Clone, Debug, Default)]
+pub struct Confiner {
+    /// The executable that calls [`run_if_asked`] first; without it, programs have no limits but time and output.
+    pub executable: Option<PathBuf>,
+    /// Whether a program must not start where it is not confined.
+    pub is_required: bool,
+}
+
+impl Confiner {
+    /// Confines with this executable, which calls [`run_if_asked`] first.
+    pub fn from_current_executable(is_required: bool) -> Self {
+        Self { executable: std::env::current_exe().ok(), is_required }
+    }
+
+    /// What a program would be confined by.
+    pub fn probe(&self) -> Confinement {
+        let Some(executable) = &self.executable else { return Confinement::default() };
+        let mut command = Command::new(executable);
+        command.arg(PROBE_ARGUMENT).env_clear().stdin(Stdio::null()).stderr(Stdio::null());
+        let output = command.output().map(|output| output.stdout).unwrap_or_default();
+        Confinement::parse(&String::from_utf8_lossy(&output)).unwrap_or_default()
+    }
+}
+
 /// Confines and starts a program if the arguments of this process ask for that, and returns the exit code then. To be called
 /// before anything else, as it needs a process with one thread.
 pub fn run_if_asked() -> Option<i32> {
     let mut args = std::env::args_os().skip(1);
     let first = args.next();
+    if is_argument(first.as_deref(), PROBE_ARGUMENT) {
+        let written = write!(std::io::stdout(), "{}", system::probe());
+        return Some(if written.is_ok() { 0 } else { START_FAILED_CODE });
+    }
     let asked_for = [CONFINE_ARGUMENT, INNER_ARGUMENT, ALONE_ARGUMENT]
         .into_iter()
         .find(|argument| is_argument(first.as_deref(), argument))?;
@@ -63,7 +157,12 @@ pub fn run_if_asked() -> Option<i32> {
     if is_supervisor && let Some(code) = system::supervise_program(&rest) {
         return Some(code);
     }
-    system::restrict(Path::new(folder), Path::new(program), has_namespaces);
+    let confinement = system::restrict(Path::new(folder), Path::new(program), has_namespaces);
+    let is_required = std::env::var_os(REQUIRED_VARIABLE).is_some();
+    if let Some(gap) = confinement.describe_gap().filter(|_| is_required) {
+        let _ = writeln!(std::io::stderr(), "it was not started, because it is not confined: {gap}");
+        return Some(START_FAILED_CODE);
+    }
     // It only returns if the program cannot be started.
     let _ = Command::new(program).args(args).exec();
     Some(START_FAILED_CODE)
@@ -78,8 +177,8 @@ mod system {
     use std::time::{Duration, Instant};
 
     use landlock::{
-        ABI, Access, AccessFs, AccessNet, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
-        RulesetError,
+        ABI, Access, AccessFs, AccessNet, LandlockStatus, PathBeneath, PathFd, Ruleset, RulesetAttr,
+        RulesetCreatedAttr, RulesetError, RulesetStatus,
     };
     use nix::sched::{CloneFlags, unshare};
     use nix::sys::prctl;
@@ -89,7 +188,7 @@ mod system {
     use nix::unistd::{Pid, getgid, getuid};
 
     use super::{
-        ALONE_ARGUMENT, INNER_ARGUMENT, MAX_FILE_BYTES, MAX_MEMORY_BYTES, MAX_PROCESSES, MAX_SECONDS,
+        ALONE_ARGUMENT, Confinement, INNER_ARGUMENT, MAX_FILE_BYTES, MAX_MEMORY_BYTES, MAX_PROCESSES, MAX_SECONDS,
         START_FAILED_CODE,
     };
 
@@ -174,8 +273,19 @@ mod system {
         }
     }
 
-    /// Restricts this process, and so the program that it becomes.
-    pub(super) fn restrict(folder: &Path, program: &Path, has_namespaces: bool) {
+    /// Confines this process as if it were a program. Returns what the system has given.
+    pub(super) fn probe() -> Confinement {
+        // Afterwards, it would be the filter of the namespace.
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let seccomp = status.lines().find_map(|line| line.strip_prefix("Seccomp:"));
+        let has_seccomp = seccomp.is_some_and(|mode| mode.trim() != "0");
+        let has_namespaces = enter_namespaces();
+        let root = Path::new("/");
+        Confinement { has_seccomp, ..restrict(root, root, has_namespaces) }
+    }
+
+    /// Restricts this process, and so the program that it becomes. Returns what the system has given.
+    pub(super) fn restrict(folder: &Path, program: &Path, has_namespaces: bool) -> Confinement {
         let _ = prctl::set_pdeathsig(Signal::SIGKILL);
         let _ = SigSet::all().thread_unblock();
         let _ = prctl::set_no_new_privs();
@@ -193,10 +303,12 @@ mod system {
             let _ = setrlimit(Resource::RLIMIT_NPROC, MAX_PROCESSES, MAX_PROCESSES);
         }
         // A system without Landlock has no such restriction.
-        let _ = restrict_files(folder, program);
+        let landlock = restrict_files(folder, program).unwrap_or_default();
+        Confinement { has_namespaces, landlock, has_seccomp: false }
     }
 
-    fn restrict_files(folder: &Path, program: &Path) -> Result<(), RulesetError> {
+    /// Returns the version of Landlock's interface that restricts this process; 0 for none.
+    fn restrict_files(folder: &Path, program: &Path) -> Result<u32, RulesetError> {
         let abi = ABI::V5;
         let all = AccessFs::from_all(abi);
         let mut rules = Ruleset::default()
@@ -221,7 +333,13 @@ mod system {
                 rules = rules.add_rule(PathBeneath::new(opened, access))?;
             }
         }
-        rules.restrict_self().map(drop)
+        let status = rules.restrict_self()?;
+        Ok(match status.landlock {
+            LandlockStatus::Available { effective_abi, .. } if status.ruleset != RulesetStatus::NotEnforced => {
+                effective_abi.to_string().parse().unwrap_or_default()
+            }
+            _ => 0,
+        })
     }
 }
 
@@ -230,11 +348,20 @@ mod system {
     use std::ffi::OsString;
     use std::path::Path;
 
+    use super::Confinement;
+
+    /// Other systems confine nothing.
+    pub(super) fn probe() -> Confinement {
+        Confinement::default()
+    }
+
     /// Other systems have neither namespaces nor processes that are told when their parent ends.
     pub(super) fn supervise_program(_: &[OsString]) -> Option<i32> {
         None
     }
 
     /// Other systems have neither Landlock nor these limits.
-    pub(super) fn restrict(_: &Path, _: &Path, _: bool) {}
+    pub(super) fn restrict(_: &Path, _: &Path, _: bool) -> Confinement {
+        Confinement::default()
+    }
 }

@@ -6,13 +6,13 @@
 //! What it gives is kept by a digest of everything that it depends on ([`BuildCache`]), so that nothing is built twice.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
+use std::time::Duration;
 
 use rayon::prelude::*;
 
 use federate_repo::FileTree;
-use federate_repo::build::{BuildError, BuildJob, BuildOutput, Builder};
+use federate_repo::build::{BuildError, BuildJob, BuildOutput, BuildTime, Builder};
 
 mod cache;
 mod chart;
@@ -27,26 +27,84 @@ mod scratch;
 mod sops;
 
 pub use cache::BuildCache;
+pub use confinement::{Confinement, Confiner};
 pub use program::{Program, ProgramPaths, Tool};
 pub use sops::{DecryptionKeys, SopsDecryptor};
 
 use inputs::BuildInputs;
+use process::{ProcessError, RunTime};
+
+/// How long the programs of a run may take together by default: the time that passes while at least one of them runs.
+pub const DEFAULT_RUN_TIME: Duration = Duration::from_mins(10);
+
+/// What to do if the programs of a run take longer.
+const RUN_TIME_HELP: &str = "run it again: what was built is in the cache, and takes no time; or allow more with `--build-time`";
 
 /// Builds with the programs of this machine.
 pub struct ProgramBuilder {
     paths: ProgramPaths,
     cache: BuildCache,
-    /// The program that confines others: see [`confinement`].
-    confiner: Option<PathBuf>,
-    /// The inputs of charts, which several jobs share, by path.
+    confiner: Confiner,
+    run_time: Duration,
+    /// Called once with a sentence if programs are not confined.
+    notice: fn(&str),
+    /// What this machine confines programs by, and whether that was said if it is little.
+    confinement: OnceLock<Confinement>,
+    noticed: Once,
+    /// The programs that were searched.
     found: Mutex<BTreeMap<Tool, Result<Program, BuildError>>>,
 }
 
 impl ProgramBuilder {
-    /// Builds with these programs. `confiner` is the executable that calls [`confinement::run_if_asked`] first; without it,
-    /// programs have no limits but time and output.
-    pub fn new(paths: ProgramPaths, cache: BuildCache, confiner: Option<PathBuf>) -> Self {
-        Self { paths, cache, confiner, found: Mutex::default() }
+    /// Builds with these programs.
+    pub fn new(paths: ProgramPaths, cache: BuildCache, confiner: Confiner) -> Self {
+        Self {
+            paths,
+            cache,
+            confiner,
+            run_time: DEFAULT_RUN_TIME,
+            notice: |_| {},
+            confinement: OnceLock::new(),
+            noticed: Once::new(),
+            found: Mutex::default(),
+        }
+    }
+
+    /// Calls this once, with a sentence, before a program starts that is not confined.
+    #[must_use]
+    pub fn with_notice(self, notice: fn(&str)) -> Self {
+        Self { notice, ..self }
+    }
+
+    /// Lets the programs of a run take this time together.
+    #[must_use]
+    pub fn with_run_time(self, run_time: Duration) -> Self {
+        Self { run_time, ..self }
+    }
+
+    /// Refuses to start a program, or says so, where programs are not confined.
+    fn check_confinement(&self) -> Result<(), BuildError> {
+        let confinement = self.confinement.get_or_init(|| self.confiner.probe());
+        let Some(gap) = confinement.describe_gap() else { return Ok(()) };
+        if self.confiner.is_required {
+            return Err(BuildError {
+                code: "build-unconfined",
+                why: format!("this system does not confine the programs that build, so that {gap}"),
+                help: Some(
+                    "run `federate doctor` to see what the system lacks; if you trust the repo, set \
+                     FEDERATE_REQUIRE_CONFINEMENT=false"
+                        .to_owned(),
+                ),
+                place: None,
+            });
+        }
+        self.noticed.call_once(|| {
+            (self.notice)(&format!(
+                "this system does not confine the programs that build, so that {gap}: `federate doctor` shows what it lacks, \
+                 and `--require-confinement` refuses to build"
+            ));
+        });
+        Ok(())
     }
 
     fn find_program(&self, tool: Tool) -> Result<Program, BuildError> {
@@ -58,6 +116,7 @@ impl ProgramBuilder {
         &self,
         job: &BuildJob,
         inputs: &Result<Arc<BuildInputs>, BuildError>,
+        time: &RunTime,
     ) -> Result<BuildOutput, BuildError> {
         let inputs = inputs.as_ref().map_err(Clone::clone)?;
         let tool = Tool::from_job(job);
@@ -66,10 +125,11 @@ impl ProgramBuilder {
         let built = if let Some(built) = self.cache.get(&key) {
             built
         } else {
-            let first = self.run_program(&program, job, inputs)?;
+            self.check_confinement()?;
+            let first = self.run_program(&program, job, inputs, time)?;
             let places = nondeterminism::find_places(inputs);
             // What draws random values or asks for the time gives something else each time.
-            let differs = !places.is_empty() && self.run_program(&program, job, inputs)? != first;
+            let differs = !places.is_empty() && self.run_program(&program, job, inputs, time)? != first;
             let built = cache::CachedBuild { text: first.into(), differs };
             self.cache.store_build(&key, &built);
             built
@@ -84,7 +144,9 @@ impl ProgramBuilder {
         program: &Program,
         job: &BuildJob,
         inputs: &BuildInputs,
+        time: &RunTime,
     ) -> Result<Vec<u8>, BuildError> {
+        let limit = time.start_program().map_err(|error| explain_error(program, job, &error))?;
         let folder = process::BuildFolder::new(inputs).map_err(|why| {
             error_of_run(&format!("the files cannot be copied to a temporary folder: {why}"))
         })?;
@@ -93,15 +155,29 @@ impl ProgramBuilder {
             BuildJob::Chart(chart) => chart::list_arguments(&folder, chart, inputs)
                 .map_err(|why| error_of_run(&format!("the values cannot be written: {why}")))?,
         };
-        folder.run_program(self.confiner.as_deref(), program, &args, &[]).map_err(|error| match job {
-            BuildJob::Kustomization(_) => kustomization::explain_error(program, job, &error),
-            BuildJob::Chart(chart) => chart::explain_error(program, chart, &error),
-        })
+        let ran = folder.run_program(&self.confiner, program, &args, &[], limit);
+        ran.map_err(|error| explain_error(program, job, &error))
+    }
+}
+
+fn explain_error(program: &Program, job: &BuildJob, error: &ProcessError) -> BuildError {
+    let explained = match job {
+        BuildJob::Kustomization(_) => kustomization::explain_error(program, job, error),
+        BuildJob::Chart(chart) => chart::explain_error(program, chart, error),
+    };
+    match error {
+        ProcessError::RunTime(_) => BuildError { help: Some(RUN_TIME_HELP.to_owned()), ..explained },
+        _ => explained,
     }
 }
 
 impl Builder for ProgramBuilder {
-    fn build(&self, source: &dyn FileTree, jobs: &[BuildJob]) -> Vec<Result<BuildOutput, BuildError>> {
+    fn build(
+        &self,
+        source: &dyn FileTree,
+        jobs: &[BuildJob],
+        taken: &BuildTime,
+    ) -> Vec<Result<BuildOutput, BuildError>> {
         // Jobs for different clusters mostly have the same chart.
         let paths: BTreeMap<(Tool, &str, Vec<String>), &BuildJob> =
             jobs.iter().map(|job| (inputs::key_of(job), job)).collect();
@@ -109,12 +185,16 @@ impl Builder for ProgramBuilder {
             .into_par_iter()
             .map(|(key, job)| (key, BuildInputs::read_job(source, job).map(Arc::new)))
             .collect();
-        jobs.par_iter()
+        let time = RunTime::new(self.run_time, taken.duration());
+        let built = jobs
+            .par_iter()
             .map(|job| match read.get(&inputs::key_of(job)) {
-                Some(inputs) => self.build_job(job, inputs),
+                Some(inputs) => self.build_job(job, inputs, &time),
                 None => Err(error_of_run("its files were not read")),
             })
-            .collect()
+            .collect();
+        taken.add(time.elapsed());
+        built
     }
 }
 

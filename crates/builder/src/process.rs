@@ -4,8 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tempfile::TempDir;
 
-use crate::confinement;
+use crate::confinement::{self, Confiner};
 use crate::inputs::BuildInputs;
 use crate::program::Program;
 use crate::scratch::{ScratchShare, find_scratch_folder};
@@ -52,6 +53,8 @@ pub(crate) enum ProcessError {
     Start(String),
     /// It took too long.
     Time,
+    /// All programs of the run took too long together.
+    RunTime(Duration),
     /// It wrote too much.
     Output,
     /// It asked for more memory than it may have.
@@ -64,7 +67,7 @@ impl ProcessError {
     /// The code of the finding.
     pub(crate) fn code(&self) -> &'static str {
         match self {
-            Self::Time | Self::Output | Self::Memory => "build-limit",
+            Self::Time | Self::RunTime(_) | Self::Output | Self::Memory => "build-limit",
             Self::Start(_) | Self::Failed(_) => "build-failed",
         }
     }
@@ -73,12 +76,67 @@ impl ProcessError {
         match self {
             Self::Start(why) => format!("`{program}` cannot be started: {why}"),
             Self::Time => format!("`{program}` takes longer than {} seconds", MAX_TIME.as_secs()),
+            Self::RunTime(limit) => {
+                format!("the builds of the run take longer than {} seconds together", limit.as_secs())
+            }
             Self::Output => format!("`{program}` writes more than {} MiB", MAX_OUTPUT_BYTES >> 20),
             Self::Memory => {
                 format!("`{program}` needs more memory than {} MiB", confinement::MAX_MEMORY_BYTES >> 20)
             }
             Self::Failed(message) => message.clone(),
         }
+    }
+}
+
+/// The time that the programs of a run take together. It begins with the first program of a batch.
+pub(crate) struct RunTime {
+    limit: Duration,
+    /// What earlier batches took.
+    taken: Duration,
+    start: OnceLock<Instant>,
+}
+
+/// How long a program may take.
+#[derive(Clone, Copy)]
+pub(crate) struct TimeLimit {
+    deadline: Instant,
+    /// The limit of the run, if that is what ends first.
+    run: Option<Duration>,
+}
+
+impl RunTime {
+    pub(crate) fn new(limit: Duration, taken: Duration) -> Self {
+        Self { limit, taken, start: OnceLock::new() }
+    }
+
+    /// The limit of a program that starts now.
+    pub(crate) fn start_program(&self) -> Result<TimeLimit, ProcessError> {
+        let now = Instant::now();
+        let start = *self.start.get_or_init(|| now);
+        let end = start + self.limit.saturating_sub(self.taken);
+        if end <= now {
+            return Err(ProcessError::RunTime(self.limit));
+        }
+        let own = now + MAX_TIME;
+        let is_run = end < own;
+        Ok(TimeLimit { deadline: own.min(end), run: is_run.then_some(self.limit) })
+    }
+
+    /// The time since the first program of the batch has started.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.start.get().map_or(Duration::ZERO, Instant::elapsed)
+    }
+}
+
+impl TimeLimit {
+    /// The limit of a program that starts now and belongs to no run.
+    pub(crate) fn of_program() -> Self {
+        Self { deadline: Instant::now() + MAX_TIME, run: None }
+    }
+
+    /// Why a program is ended when its time has passed.
+    fn to_error(self) -> ProcessError {
+        self.run.map_or(ProcessError::Time, ProcessError::RunTime)
     }
 }
 
@@ -115,15 +173,16 @@ impl BuildFolder {
         Ok(path)
     }
 
-    /// Runs a program, confined if there is a `confiner`, with further variables. Returns what it writes.
+    /// Runs a program, confined by `confiner`, with further variables. Returns what it writes.
     pub(crate) fn run_program(
         &self,
-        confiner: Option<&Path>,
+        confiner: &Confiner,
         program: &Program,
         args: &[OsString],
         variables: &[(&'static str, OsString)],
+        limit: TimeLimit,
     ) -> Result<Vec<u8>, ProcessError> {
-        let mut command = match confiner {
+        let mut command = match &confiner.executable {
             Some(confiner) => {
                 let mut command = Command::new(confiner);
                 command.arg(confinement::CONFINE_ARGUMENT).arg(self.folder.path()).arg(&program.path);
@@ -132,10 +191,13 @@ impl BuildFolder {
             None => Command::new(&program.path),
         };
         command.args(args).env_clear().envs(self.list_variables());
+        if confiner.is_required {
+            command.env(confinement::REQUIRED_VARIABLE, "true");
+        }
         command.envs(variables.iter().cloned()).current_dir(self.real.join("files"));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let child = command.spawn().map_err(|e| ProcessError::Start(e.to_string()))?;
-        let ended = wait_for(child)?;
+        let ended = wait_for(child, limit)?;
         if ended.status.success() {
             return Ok(ended.output);
         }
@@ -206,8 +268,8 @@ struct PipeContent {
 
 /// Reads what a program writes until it ends. A program that takes too long or writes too much is ended, with all processes of
 /// its group.
-fn wait_for(mut child: Child) -> Result<Ended, ProcessError> {
-    let deadline = Instant::now() + MAX_TIME;
+fn wait_for(mut child: Child, limit: TimeLimit) -> Result<Ended, ProcessError> {
+    let deadline = limit.deadline;
     let (sender, receiver) = mpsc::channel();
     let output = child.stdout.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>);
     let messages = child.stderr.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>);
@@ -233,7 +295,7 @@ fn wait_for(mut child: Child) -> Result<Ended, ProcessError> {
         match receiver.recv_timeout(left) {
             Ok(PipeContent { is_output: true, bytes }) => output = bytes,
             Ok(PipeContent { is_output: false, bytes }) => messages = bytes,
-            Err(RecvTimeoutError::Timeout) => return Err(end_group(&mut child, ProcessError::Time)),
+            Err(RecvTimeoutError::Timeout) => return Err(end_group(&mut child, limit.to_error())),
             Err(RecvTimeoutError::Disconnected) => break,
         }
         if output.len() as u64 > MAX_OUTPUT_BYTES {
@@ -244,7 +306,7 @@ fn wait_for(mut child: Child) -> Result<Ended, ProcessError> {
         match child.try_wait() {
             Ok(Some(status)) => return Ok(Ended { status, output, messages }),
             Ok(None) if Instant::now() < deadline => thread::sleep(POLL_INTERVAL),
-            Ok(None) => return Err(end_group(&mut child, ProcessError::Time)),
+            Ok(None) => return Err(end_group(&mut child, limit.to_error())),
             Err(e) => return Err(end_group(&mut child, ProcessError::Start(e.to_string()))),
         }
     }

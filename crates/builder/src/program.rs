@@ -75,6 +75,11 @@ impl ProgramPaths {
         candidates.into_iter().find_map(|path| Program::open_executable(&path)).map(|program| program.path)
     }
 
+    /// The path of a tool; `None` if there is none.
+    pub fn find_path(&self, tool: Tool) -> Option<PathBuf> {
+        self.find_program(tool).ok().map(|program| program.path)
+    }
+
     pub(crate) fn find_program(&self, tool: Tool) -> Result<Program, BuildError> {
         let (names, given, variable): (&[&str], _, _) = match tool {
             Tool::Kustomize => (&["kustomize", "kubectl"], &self.kustomize, "FEDERATE_KUSTOMIZE"),

@@ -13,8 +13,9 @@ use std::path::PathBuf;
 use federate_kubernetes::sops::{EncryptedFile, SopsFormat, UnreadableFile};
 use federate_repo::build::{BuildError, Decryptor};
 
+use crate::confinement::Confiner;
 use crate::inputs::BuildInputs;
-use crate::process::{BuildFolder, ProcessError};
+use crate::process::{BuildFolder, ProcessError, TimeLimit};
 use crate::program::{ProgramPaths, Tool};
 
 /// The name of an encrypted file in the folder of the program, before its extension.
@@ -53,12 +54,12 @@ impl DecryptionKeys {
 pub struct SopsDecryptor {
     paths: ProgramPaths,
     keys: DecryptionKeys,
-    confiner: Option<PathBuf>,
+    confiner: Confiner,
 }
 
 impl SopsDecryptor {
-    /// Decrypts with these keys. `confiner` is as for [`ProgramBuilder`](crate::ProgramBuilder).
-    pub fn new(paths: ProgramPaths, keys: DecryptionKeys, confiner: Option<PathBuf>) -> Self {
+    /// Decrypts with these keys.
+    pub fn new(paths: ProgramPaths, keys: DecryptionKeys, confiner: Confiner) -> Self {
         Self { paths, keys, confiner }
     }
 
@@ -89,7 +90,13 @@ impl Decryptor for SopsDecryptor {
         let mut args: Vec<OsString> = vec!["--decrypt".into()];
         args.extend(["--input-type", input, "--output-type", output.name()].map(OsString::from));
         args.push(folder.path_of(&name).into());
-        let run = folder.run_program(self.confiner.as_deref(), &program, &args, &self.list_variables());
+        let run = folder.run_program(
+            &self.confiner,
+            &program,
+            &args,
+            &self.list_variables(),
+            TimeLimit::of_program(),
+        );
         run.map_err(|error| explain_error(&error))
     }
 }

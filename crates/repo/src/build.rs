@@ -1,7 +1,8 @@
 //! What programs build from files of a repo: the jobs, and their results. The crate `federate-builder` runs the programs; this
 //! crate knows none of them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use federate_kubernetes::sops::{EncryptedFile, SopsFormat};
 
@@ -9,8 +10,30 @@ use crate::file_tree::FileTree;
 
 /// Builds objects from files.
 pub trait Builder: Send + Sync {
-    /// Runs the jobs, which are all different. The results are in the same order.
-    fn build(&self, tree: &dyn FileTree, jobs: &[BuildJob]) -> Vec<Result<BuildOutput, BuildError>>;
+    /// Runs the jobs, which are all different. The results are in the same order. `taken` is the time of the jobs of the run so far,
+    /// to which the builder adds that of these jobs.
+    fn build(
+        &self,
+        tree: &dyn FileTree,
+        jobs: &[BuildJob],
+        taken: &BuildTime,
+    ) -> Vec<Result<BuildOutput, BuildError>>;
+}
+
+/// The time that the programs of a run have taken together.
+#[derive(Debug, Default)]
+pub struct BuildTime(Mutex<Duration>);
+
+impl BuildTime {
+    /// The time so far.
+    pub fn duration(&self) -> Duration {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds what further programs have taken.
+    pub fn add(&self, taken: Duration) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) += taken;
+    }
 }
 
 /// Decrypts files of a repo.

@@ -10,7 +10,8 @@ use rayon::prelude::*;
 use serde_json::Value;
 
 use crate::build::{
-    BuildError, BuildJob, BuildOutput, Builder, ChartJob, FileGeneration, InputFile, KustomizationJob,
+    BuildError, BuildJob, BuildOutput, BuildTime, Builder, ChartJob, FileGeneration, InputFile,
+    KustomizationJob,
 };
 use crate::config::{CLUSTER_PLACEHOLDER, Hooks, LoadRestrictor, PerCluster, SourceConfig, SourceKind};
 use crate::file_tree::{EntryKind, FileTree, TreeEntry, TreeError};
@@ -281,7 +282,8 @@ pub fn build_sources(
         return builds;
     }
     let tree = CachedTree { tree, folders: Mutex::default() };
-    let runner = Runner { files, tree: &tree, builder, finder: OriginFinder::new(files) };
+    let time = BuildTime::default();
+    let runner = Runner { files, tree: &tree, builder, time, finder: OriginFinder::new(files) };
     let (late, early): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.is_per_cluster());
     let mut built = runner.build_entries(&early, &[], &mut builds);
     if !late.is_empty() || !described.is_empty() {
@@ -391,6 +393,8 @@ struct Runner<'f> {
     files: &'f RepoFiles,
     tree: &'f CachedTree<'f>,
     builder: &'f dyn Builder,
+    /// The time of all builds.
+    time: BuildTime,
     finder: OriginFinder<'f>,
 }
 
@@ -550,7 +554,7 @@ impl Runner<'_> {
     fn run_jobs<'j>(&self, listed: impl Iterator<Item = &'j Jobs>) -> JobResults {
         let jobs: BTreeSet<&BuildJob> = listed.flat_map(BTreeMap::keys).collect();
         let jobs: Vec<BuildJob> = jobs.into_iter().cloned().collect();
-        let results = self.builder.build(self.tree, &jobs);
+        let results = self.builder.build(self.tree, &jobs, &self.time);
         jobs.into_par_iter()
             .zip(results)
             .map(|(job, result)| {
