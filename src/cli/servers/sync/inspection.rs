@@ -9,9 +9,9 @@ use clap::Args;
 
 use super::target::SyncTarget;
 use super::to_command_error;
+use crate::cli::builds::shared_builder;
 use crate::cli::decryption::DecryptionArgs;
 use crate::cli::diff::digest_key;
-use crate::cli::builds::shared_builder;
 use crate::cli::settings::OutputFormat;
 use crate::cli::{CommandError, Exit, print_notice, print_text, print_value, terminal_width, use_color};
 use federate_dialects::DIALECTS;
