@@ -93,7 +93,6 @@ const AFTER_HELP: &str = "\
 Examples:
   federate check examples/repo                            # errors and likely mistakes
   federate plan examples/repo                             # where each object is placed
-  federate clusters examples/repo                         # the clusters, and whether they are ready
   federate explain deployment/worker examples/repo        # why it is placed there
   federate diff examples/repo --from main                 # what a change causes
   federate whatif examples/repo --each cluster            # what the loss of a cluster causes

@@ -25,7 +25,13 @@ pub(super) struct BuildArgs {
     /// The most seconds that all builds of a run may take together [default: 600]
     ///
     /// What the cache contains takes no time. What was built before the limit is in the cache for the next run.
-    #[arg(long, global = true, value_name = "SECONDS", hide_short_help = true, help_heading = "Global options")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "SECONDS",
+        hide_short_help = true,
+        help_heading = "Global options"
+    )]
     build_time: Option<u64>,
 }
 

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
+use super::builds::shared_builder;
 use super::output::check_output;
 use super::selection::SelectionArgs;
-use super::builds::shared_builder;
 use super::{CommandError, Exit, print_text, print_unchanged};
 use federate_dialect::Starter;
 use federate_dialects::DIALECTS;

@@ -2,12 +2,12 @@
 //! something are Linux with a filter of system calls; where it cannot be set, tests say so and pass.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::builds::{CHART, CLUSTERS, POLICY};
+use crate::builds::{CHART, CLUSTERS, POLICY, Tools};
 use crate::sandbox::{Ran, Sandbox};
 
 /// A repo with charts, and a program in place of Helm.
@@ -107,7 +107,11 @@ fn doctor_says_what_confines_programs() {
     assert_eq!(found["seccomp"], true, "{found}");
     let ran = run_without(Lack::Both, &repo(0, WRITE), "doctor", &[]).unwrap();
     assert_eq!(ran.code, 0, "{ran:#?}");
-    assert!(ran.out.contains("not confined: they could reach the network and read the files of this user"), "{}", ran.out);
+    assert!(
+        ran.out.contains("not confined: they could reach the network and read the files of this user"),
+        "{}",
+        ran.out
+    );
     let ran = run_without(Lack::Both, &repo(0, WRITE), "doctor --require-confinement", &[]).unwrap();
     assert_eq!(ran.code, 2, "{ran:#?}");
     assert!(ran.out.contains("refused, because programs are not confined"), "{}", ran.out);
@@ -129,12 +133,17 @@ fn builds_that_must_be_confined_are_refused_elsewhere() {
         let variables = [("FEDERATE_REQUIRE_CONFINEMENT", variable)];
         let Some(ran) = run_without(Lack::Both, &sandbox, line, &variables) else { return };
         assert_eq!(ran.code, 2, "{ran:#?}");
-        assert!(ran.err.contains("error[build-unconfined]") && ran.err.contains("federate doctor"), "{}", ran.err);
-        assert!(!sandbox.path("out").exists() && !sandbox.path(".cache/builds").exists());
+        assert!(
+            ran.err.contains("error[build-unconfined]") && ran.err.contains("federate doctor"),
+            "{}",
+            ran.err
+        );
+        assert!(!sandbox.path("out").exists() && Tools::count_builds(&sandbox) == 0);
     }
     // What a repo says does not count, and what is in the cache starts no program.
     sandbox.write(".env", "FEDERATE_REQUIRE_CONFINEMENT=false\n");
-    let ran = run_without(Lack::Both, &sandbox, "render --out out", &[("FEDERATE_REQUIRE_CONFINEMENT", "false")]);
+    let ran =
+        run_without(Lack::Both, &sandbox, "render --out out", &[("FEDERATE_REQUIRE_CONFINEMENT", "false")]);
     assert_eq!(ran.unwrap().code, 0);
     let variables = [("FEDERATE_REQUIRE_CONFINEMENT", "true")];
     assert_eq!(run_without(Lack::Both, &sandbox, "render --out out", &variables).unwrap().code, 0);

@@ -70,7 +70,11 @@ impl Files {
         let folders: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH")?).collect();
         let has_program =
             ["kustomize", "kubectl"].iter().any(|name| folders.iter().any(|f| f.join(name).is_file()));
-        let builder = ProgramBuilder::new(ProgramPaths::from_environment(), BuildCache::in_memory(), Confiner::default());
+        let builder = ProgramBuilder::new(
+            ProgramPaths::from_environment(),
+            BuildCache::in_memory(),
+            Confiner::default(),
+        );
         let mut options = SessionOptions::new(DIALECTS);
         options.builder = Some(Arc::new(builder));
         has_program.then(|| Session::open(self, options))

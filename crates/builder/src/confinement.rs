@@ -188,8 +188,8 @@ mod system {
     use nix::unistd::{Pid, getgid, getuid};
 
     use super::{
-        ALONE_ARGUMENT, Confinement, INNER_ARGUMENT, MAX_FILE_BYTES, MAX_MEMORY_BYTES, MAX_PROCESSES, MAX_SECONDS,
-        START_FAILED_CODE,
+        ALONE_ARGUMENT, Confinement, INNER_ARGUMENT, MAX_FILE_BYTES, MAX_MEMORY_BYTES, MAX_PROCESSES,
+        MAX_SECONDS, START_FAILED_CODE,
     };
 
     /// Folders of libraries and settings of the system, for programs that are not one file.
@@ -335,7 +335,9 @@ mod system {
         }
         let status = rules.restrict_self()?;
         Ok(match status.landlock {
-            LandlockStatus::Available { effective_abi, .. } if status.ruleset != RulesetStatus::NotEnforced => {
+            LandlockStatus::Available { effective_abi, .. }
+                if status.ruleset != RulesetStatus::NotEnforced =>
+            {
                 effective_abi.to_string().parse().unwrap_or_default()
             }
             _ => 0,

@@ -38,7 +38,8 @@ use process::{ProcessError, RunTime};
 pub const DEFAULT_RUN_TIME: Duration = Duration::from_mins(10);
 
 /// What to do if the programs of a run take longer.
-const RUN_TIME_HELP: &str = "run it again: what was built is in the cache, and takes no time; or allow more with `--build-time`";
+const RUN_TIME_HELP: &str =
+    "run it again: what was built is in the cache, and takes no time; or allow more with `--build-time`";
 
 /// Builds with the programs of this machine.
 pub struct ProgramBuilder {

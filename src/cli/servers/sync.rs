@@ -19,10 +19,10 @@ use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
 
 use crate::cli::access::AccessArgs;
+use crate::cli::builds::shared_builder;
 use crate::cli::decryption::DecryptionArgs;
 use crate::cli::diff::digest_key;
 use crate::cli::servers::push::{find_docker_credentials, find_proxy};
-use crate::cli::builds::shared_builder;
 use crate::cli::settings::OutputFormat;
 use crate::cli::{CommandError, Exit, print_notice, print_text, print_value, use_color};
 use federate_dialects::DIALECTS;

@@ -106,7 +106,11 @@ fn is_packaged_dependency(path: &str) -> bool {
 fn refuse_schema(path: &str, text: &[u8], problem: &SchemaProblem) -> BuildError {
     let line = federate_yaml::locate_nearest(text, 0, &problem.pointer).map_or(0, |at| at.line);
     let place = Reference { file: path.to_owned(), line };
-    refuse_build(Some(&place), format!("the schema of the values is refused: {}", problem.why), Some(help_of_schema()))
+    refuse_build(
+        Some(&place),
+        format!("the schema of the values is refused: {}", problem.why),
+        Some(help_of_schema()),
+    )
 }
 
 fn help_of_schema() -> String {
@@ -114,7 +118,12 @@ fn help_of_schema() -> String {
 }
 
 /// Checks the schemas in a packaged chart at `path`, and packs its files anew.
-fn repack_chart(path: &str, packed: &[u8], unpacked: &mut usize, depth: usize) -> Result<Vec<u8>, BuildError> {
+fn repack_chart(
+    path: &str,
+    packed: &[u8],
+    unpacked: &mut usize,
+    depth: usize,
+) -> Result<Vec<u8>, BuildError> {
     let place = Reference { file: path.to_owned(), line: 0 };
     if depth == 0 {
         let why = io::Error::other(format!("more than {MAX_DEPTH} packaged charts contain each other"));

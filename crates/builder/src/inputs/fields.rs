@@ -179,7 +179,11 @@ static PLUGINS: [Plugin; 20] = [
     plugin("PatchTransformer", PATCH.plain, PATCH.shaped),
     plugin("PrefixSuffixTransformer", &["prefix", "suffix", "fieldSpecs"], &[]),
     plugin("PrefixTransformer", &["prefix", "fieldSpecs"], &[]),
-    plugin("ReplacementTransformer", &[], &[shaped("replacements", FieldShape::List(&FieldShape::Fields(&REPLACEMENT)))]),
+    plugin(
+        "ReplacementTransformer",
+        &[],
+        &[shaped("replacements", FieldShape::List(&FieldShape::Fields(&REPLACEMENT)))],
+    ),
     plugin("ReplicaCountTransformer", &["replica", "fieldSpecs"], &[]),
     plugin("SecretGenerator", MAP_GENERATOR.plain, MAP_GENERATOR.shaped),
     plugin("SortOrderTransformer", &["sortOptions"], &[]),

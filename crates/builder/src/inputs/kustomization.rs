@@ -164,7 +164,11 @@ impl Reader<'_> {
     ) -> Result<Map<String, Value>, BuildError> {
         let Some(map) = value.as_object() else {
             let help = "write fields and their values (`key: value`)";
-            return Err(config.refuse(pointer, format!("{} is not a mapping", describe(config, pointer)), help));
+            return Err(config.refuse(
+                pointer,
+                format!("{} is not a mapping", describe(config, pointer)),
+                help,
+            ));
         };
         let mut written = Map::new();
         for (key, value) in map {
@@ -173,7 +177,10 @@ impl Reader<'_> {
                 return Err(refuse_field(config, &pointer, key));
             };
             if written.contains_key(field.name) {
-                let why = format!("`{}` stands here twice, in upper and lower case, which are the same to kustomize", field.name);
+                let why = format!(
+                    "`{}` stands here twice, in upper and lower case, which are the same to kustomize",
+                    field.name
+                );
                 return Err(config.refuse(&pointer, why, "keep one of the fields"));
             }
             if let Some(value) = self.read_value(config, &pointer, value, field.shape)? {
@@ -233,7 +240,9 @@ impl Reader<'_> {
         let place = config.locate_pointer(pointer);
         match shape {
             // kustomize takes it for a missing value, or refuses it.
-            FieldShape::File | FieldShape::FileWithKey | FieldShape::Resource | FieldShape::PluginPath if text.is_empty() => {
+            FieldShape::File | FieldShape::FileWithKey | FieldShape::Resource | FieldShape::PluginPath
+                if text.is_empty() =>
+            {
                 Ok(Some(String::new()))
             }
             FieldShape::FileWithKey => {
@@ -247,7 +256,7 @@ impl Reader<'_> {
                 InlineText::Path => self.add_plugin_path(config, text, &place).map(Some),
                 InlineText::Written(written) => Ok(written),
             },
-            FieldShape::Patch => match self.read_inline_patch(config, text)? {
+            FieldShape::Patch => match self.read_inline_patch(config, text, &place)? {
                 InlineText::Path => self.add_named_file(config, text, &place).map(Some),
                 InlineText::Written(written) => Ok(written),
             },
@@ -327,9 +336,13 @@ impl Reader<'_> {
         &mut self,
         config: &ConfigDocument<'_>,
         text: &str,
+        place: &Reference,
     ) -> Result<InlineText, BuildError> {
         if !is_inline(text) {
             return Ok(InlineText::Path);
+        }
+        if let Some(error) = federate_yaml::read_stream(text.as_bytes()).errors.first() {
+            return Err(refuse_yaml(place, error));
         }
         let digest = Sha256::digest(text).iter().take(8).fold(String::new(), |mut name, byte| {
             let _ = write!(name, "{byte:02x}");
@@ -352,7 +365,8 @@ impl Reader<'_> {
         let stream = read_config(text, at)?;
         let mut written = Vec::new();
         for document in stream.documents {
-            let kind = document.value.get("kind").and_then(Value::as_str).unwrap_or("an object without a kind");
+            let kind =
+                document.value.get("kind").and_then(Value::as_str).unwrap_or("an object without a kind");
             let mut config = ConfigDocument {
                 folder: base.to_owned(),
                 plugins_of: None,
@@ -385,8 +399,8 @@ enum InlineText {
 /// Whether a text is not a path, but what could be in the file.
 fn is_inline(text: &str) -> bool {
     let stream = federate_yaml::read_stream(text.as_bytes());
-    text.contains('\n')
-        || text.trim().is_empty()
+    text.trim().is_empty()
+        || text.contains('\n') && !stream.errors.is_empty()
         || stream.documents.iter().any(|document| document.value.is_object())
 }
 
@@ -394,8 +408,7 @@ fn is_inline(text: &str) -> bool {
 fn read_config(text: &[u8], at: &TextPlace<'_>) -> Result<Stream, BuildError> {
     let stream = federate_yaml::read_stream(text);
     if let Some(error) = stream.errors.first() {
-        let why = format!("it is not valid YAML: {}", error.message);
-        return Err(refuse_build(Some(&at.locate_line(error.at.line)), why, None));
+        return Err(refuse_yaml(&at.locate_line(error.at.line), error));
     }
     let twice = stream.warnings.iter().find(|warning| warning.kind == WarningKind::DuplicateKey);
     if let Some(twice) = twice {
@@ -403,6 +416,11 @@ fn read_config(text: &[u8], at: &TextPlace<'_>) -> Result<Stream, BuildError> {
         return Err(refuse_build(Some(&at.locate_line(twice.at.line)), twice.message.clone(), Some(help)));
     }
     Ok(stream)
+}
+
+fn refuse_yaml(place: &Reference, error: &federate_yaml::Error) -> BuildError {
+    let help = "correct it: `kubectl` and kustomize may read it in different ways".to_owned();
+    refuse_build(Some(place), format!("it is not valid YAML: {}", error.message), Some(help))
 }
 
 /// Refuses plugins that are programs or images, and those that start Helm.
@@ -423,7 +441,9 @@ fn refuse_programs(config: &mut ConfigDocument<'_>, value: &Value) -> Result<(),
         return Err(config.refuse("/apiVersion", why, help));
     }
     if kind == "HelmChartInflationGenerator" {
-        let why = format!("{kind} would fetch and run charts, which federate does not do inside of a kustomization");
+        let why = format!(
+            "{kind} would fetch and run charts, which federate does not do inside of a kustomization"
+        );
         let help = "vendor the chart, and list it in federate.yaml: `sources: [{chart: FOLDER}]`";
         return Err(config.refuse("/kind", why, help));
     }
@@ -434,7 +454,8 @@ fn refuse_field(config: &mut ConfigDocument<'_>, pointer: &str, key: &str) -> Bu
     let parent = pointer.rsplit_once('/').map_or("", |(parent, _)| parent);
     let is_plugin_folder = config.plugins_of.is_some() && fields::KUSTOMIZATION.find_field(key).is_some();
     if is_plugin_folder {
-        let why = format!("`{key}` would change the generators and transformers that this kustomization lists");
+        let why =
+            format!("`{key}` would change the generators and transformers that this kustomization lists");
         return config.refuse(pointer, why, "write their final configuration in a file, and list the file");
     }
     let why = format!("{} has no field `{key}` that federate knows", describe(config, parent));

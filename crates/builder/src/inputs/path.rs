@@ -31,8 +31,10 @@ pub(super) fn resolve_repo_path(
         return Err(refuse_build(Some(place), why, Some(help)));
     }
     let path = Some(format!("./{folder}/{written}")).filter(|_| !written.starts_with('/'));
-    path.and_then(|path| normalize_path(&path).ok())
-        .ok_or_else(|| refuse_build(Some(place), format!("`{written}` is outside of the repo"), None))
+    path.and_then(|path| normalize_path(&path).ok()).ok_or_else(|| {
+        let help = "commit a copy to the repo, and name it by a relative path".to_owned();
+        refuse_build(Some(place), format!("`{written}` is outside of the repo"), Some(help))
+    })
 }
 
 /// A relative path without detours. It starts with a dot, so that no release of kustomize takes it for an address or an object.
@@ -69,7 +71,11 @@ fn is_remote(path: &str) -> bool {
 /// A path for a message: one line of it.
 fn show_path(written: &str) -> String {
     let first: String = written.lines().next().unwrap_or_default().chars().take(80).collect();
-    if first.len() < written.len() { format!("{} …", first.escape_debug()) } else { first.escape_debug().to_string() }
+    if first.len() < written.len() {
+        format!("{} …", first.escape_debug())
+    } else {
+        first.escape_debug().to_string()
+    }
 }
 
 /// The key and the path in `key=path`.

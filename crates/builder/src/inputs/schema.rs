@@ -81,7 +81,10 @@ fn explain_keyword(key: &str, text: &str, is_root: bool) -> Option<String> {
     let meta_schema = META_SCHEMAS.iter().find_map(|start| text.strip_prefix(start));
     let is_contained = meta_schema.is_some_and(|rest| CONTAINED.iter().any(|known| rest.starts_with(known)));
     if REFERENCES.contains(&key) && !text.starts_with('#') && !is_contained {
-        return Some(format!("`{key}` refers to `{}`, which is not in the schema itself", text.escape_debug()));
+        return Some(format!(
+            "`{key}` refers to `{}`, which is not in the schema itself",
+            text.escape_debug()
+        ));
     }
     if key == "$schema" && meta_schema.is_none() {
         return Some(format!("`$schema` is `{}`, which Helm would fetch", text.escape_debug()));
@@ -181,7 +184,10 @@ mod tests {
         for (schema, pointer) in [
             (r#"{"$ref": "http://127.0.0.1/a"}"#, "/$ref"),
             (r#"{"\u0024ref": "file:///etc/passwd"}"#, "/$ref"),
-            (r#"{"properties": {"a": {"anyOf": [{"$dynamicRef": "other.json"}]}}}"#, "/properties/a/anyOf/0/$dynamicRef"),
+            (
+                r#"{"properties": {"a": {"anyOf": [{"$dynamicRef": "other.json"}]}}}"#,
+                "/properties/a/anyOf/0/$dynamicRef",
+            ),
             (r##"{"$ref": "//localhost/a", "$ref": "#"}"##, "/$ref"),
             (r#"{"$recursiveRef": "/etc/passwd"}"#, "/$recursiveRef"),
             (r#"{"$schema": "http://localhost/a"}"#, "/$schema"),

@@ -6,9 +6,9 @@ use clap::Args;
 
 use super::{SyncCommand, to_command_error};
 use crate::cli::access::AccessArgs;
+use crate::cli::builds::shared_builder;
 use crate::cli::diff::digest_key;
 use crate::cli::servers::push::find_proxy;
-use crate::cli::builds::shared_builder;
 use crate::cli::{CommandError, Exit};
 use federate_dialects::DIALECTS;
 use federate_engine::StepAllowance;
