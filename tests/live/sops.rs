@@ -282,7 +282,7 @@ fn what_a_kustomization_changes_of_an_encrypted_object_is_rendered_and_applied()
         repo.encrypt_with("app/token.yaml", TOKEN, &arguments);
         let ran = repo.render().code(0);
         // With a MAC over all values, other readers cannot verify it.
-        assert_eq!(ran.err.contains("warning[sops-mac]"), !only_encrypted, "{ran:#?}");
+        assert_eq!(ran.err.contains("sops-mac"), !only_encrypted, "{ran:#?}");
         let path = "out/m1/shop/secret_x-token.yaml";
         let text = fs::read_to_string(sandbox.path(path)).unwrap();
         for part in [
@@ -385,7 +385,7 @@ secretGenerator: [{name: envs, envs: [a.env, b.env], literals: [c=plain]}]
     }
     let ran = repo.render().code(2);
     assert!(ran.err.contains("no reader of the rendered files could decrypt it"), "{ran:#?}");
-    let ran = repo.apply("-o json").code(0);
+    let ran = repo.apply("--prune-limit 100 -o json").code(0);
     let actions = ran.json()["actions"].as_array().unwrap().clone();
     let name = actions.iter().find_map(|action| {
         let name = action["object"]["name"].as_str().unwrap();
@@ -454,14 +454,16 @@ fn nothing_that_a_server_says_about_an_encrypted_object_is_shown() {
         assert!(quotes.iter().all(|quote| !all.contains(quote)), "{ran:#?}");
     };
     sandbox.write_sync("1m", "  apply: {}\n");
-    for verb in ["dry run", "patch"] {
+    for verb in ["patch", "dry run"] {
         let fault = InjectedFault::new(verb, FaultKind::Refusal(message.clone()));
         sandbox.fleet.lock_cluster("m1").add_fault(fault.on_path("configmaps/settings").with_times(99));
         for arguments in ["-o json", "", "--dry-run=server"] {
             hides(&repo.apply(arguments));
         }
-        let ran = repo.apply("").code(2);
-        assert!(ran.err.contains("ConfigMap shop/settings: Invalid"), "{ran:#?}");
+        if verb == "patch" {
+            let ran = repo.apply("").code(2);
+            assert!(ran.err.contains("ConfigMap shop/settings: Invalid"), "{ran:#?}");
+        }
         hides(&repo.run(&mut sandbox.sync("--once --decrypt sops")));
         sandbox.fleet.lock_cluster("m1").repair();
     }
