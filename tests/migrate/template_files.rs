@@ -18,7 +18,7 @@ spec: {syncMode: Push, region: r2}
 ---
 apiVersion: cluster.karmada.io/v1alpha1
 kind: Cluster
-metadata: {name: c}
+metadata: {name: c, labels: {tier: plain}}
 spec: {syncMode: Push}
 ---
 apiVersion: policy.karmada.io/v1alpha1
