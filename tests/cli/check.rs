@@ -135,7 +135,8 @@ fn a_repo_that_lacks_something_is_not_clean() {
     // What goes everywhere without a policy is not called unmatched, and what is to be done comes first.
     let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n";
     let alone = CONFIG_MAP_ALONE;
-    let ran = Sandbox::web().file("clusters.yaml", "").file("a.yaml", namespace).file("b.yaml", alone).run("check");
+    let ran =
+        Sandbox::web().file("clusters.yaml", "").file("a.yaml", namespace).file("b.yaml", alone).run("check");
     let out = ran.code(1).out;
     assert!(out.starts_with("warning[no-inventory]") && out.contains("warning[unmatched]"), "{out}");
     assert!(!out.contains("Namespace shop"), "{out}");
@@ -565,7 +566,10 @@ fn findings_as_report_of_gitlab() {
     let report = sandbox.run("check deploy -o gitlab").code(2).json();
     let rows = report.as_array().unwrap();
     assert_eq!(rows.len(), 2, "{report}");
-    assert_eq!(rows[1]["location"], serde_json::json!({"path": "deploy/50% off, really.yaml", "lines": {"begin": 3}}));
+    assert_eq!(
+        rows[1]["location"],
+        serde_json::json!({"path": "deploy/50% off, really.yaml", "lines": {"begin": 3}})
+    );
     assert_eq!((&rows[0]["severity"], &rows[1]["severity"]), (&"major".into(), &"minor".into()));
     // A line above moves the finding, and is no new one.
     sandbox.write(

@@ -159,15 +159,17 @@ fn replicas_move_from_a_cluster_that_leaves_the_repo() {
 #[test]
 fn spread_constraints_beside_static_weights_are_no_reason() {
     let repo = Sandbox::web().file("clusters.yaml", CLUSTERS);
-    let weight = |cluster: &str, weight: u32| json!({"targetCluster": {"clusterNames": [cluster]}, "weight": weight});
-    let divided = |preference: &Value| {
-        json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted", "weightPreference": preference})
-    };
+    let weight =
+        |cluster: &str, weight: u32| json!({"targetCluster": {"clusterNames": [cluster]}, "weight": weight});
+    let divided = |preference: &Value| json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted", "weightPreference": preference});
     let weights = json!({"staticWeightList": [weight("m1", 10_000), weight("m2", 1)]});
     let check = |constraints: Value, preference: &Value| {
         let placement = json!({"spreadConstraints": constraints, "replicaScheduling": divided(preference)});
         let selectors = json!([{"apiVersion": "apps/v1", "kind": "Deployment"}]);
-        repo.write("policy.yaml", policy("web", &json!({"resourceSelectors": selectors, "placement": placement})));
+        repo.write(
+            "policy.yaml",
+            policy("web", &json!({"resourceSelectors": selectors, "placement": placement})),
+        );
         repo.run("check").out
     };
     let cluster = json!({"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1});

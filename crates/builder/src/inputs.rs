@@ -86,11 +86,7 @@ impl BuildInputs {
             sha.update((path.len() as u64).to_be_bytes());
             sha.update(path);
             sha.update(digest);
-            files.push(InputFile {
-                path: path.clone(),
-                digest,
-                encrypted: find_encrypted_text(path, bytes),
-            });
+            files.push(InputFile { path: path.clone(), digest, encrypted: find_encrypted_text(path, bytes) });
         }
         files.retain(|file| !kustomizations.is_inline_patch(&file.path));
         inputs.listed = files.into();

@@ -80,8 +80,9 @@ fn check_spread(policy: &PropagationPolicy<'_>, constraints: &Cursor<'_>) -> Opt
         [] => String::new(),
         filters => format!("; they only exclude clusters without a {}", filters.join(" or a ")),
     };
-    let message =
-        format!("`spreadConstraints` choose no clusters, because replicas are divided by static weights{but}");
+    let message = format!(
+        "`spreadConstraints` choose no clusters, because replicas are divided by static weights{but}"
+    );
     let help = "remove them and select the clusters by the cluster affinity, or divide by `dynamicWeight: AvailableReplicas` \
                 or `Aggregated`, which obey them";
     Some(no_effect(policy.object, constraints, message, help))

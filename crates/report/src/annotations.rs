@@ -218,10 +218,8 @@ pub fn format_junit(rows: &[FindingRow], prefix: &str) -> String {
             Severity::Warning => format!("<system-out>warning: {message}</system-out>"),
         };
         let name = escape_xml(&name);
-        let _ = writeln!(
-            out,
-            "    <testcase classname=\"{code}\" name=\"{name}\"{place}>{result}</testcase>"
-        );
+        let _ =
+            writeln!(out, "    <testcase classname=\"{code}\" name=\"{name}\"{place}>{result}</testcase>");
     }
     out.push_str("  </testsuite>\n</testsuites>\n");
     out

@@ -51,8 +51,7 @@ impl RepoConversion<'_> {
 
     /// The clusters of `federate.yaml`, where `added` replace what was said about the clusters of the old control planes.
     pub(super) fn join_clusters(&self, known: &[Value], added: Vec<Value>) -> Vec<Value> {
-        let left: BTreeSet<&str> =
-            self.left_clusters().map(|left| left.cluster.name.as_ref()).collect();
+        let left: BTreeSet<&str> = self.left_clusters().map(|left| left.cluster.name.as_ref()).collect();
         let is_left = |entry: &&Value| {
             entry.get("name").and_then(Value::as_str).is_some_and(|name| left.contains(name))
         };

@@ -13,8 +13,8 @@ use super::groups::{ManifestChanges, PlacementMove, entries_in_full, group_entri
 use super::lost_policies::{LostObjects, describe_lost_policy, group_lost_policies};
 use super::setting_changes::SettingLine;
 use super::{
-    Diff, LOST_TITLE, PRUNED_TITLES, SETTINGS_TITLE, UNMATCHED_TITLE, format_headline,
-    format_share, format_side, format_values, name_objects, placement_word, unmatched_changes,
+    Diff, LOST_TITLE, PRUNED_TITLES, SETTINGS_TITLE, UNMATCHED_TITLE, format_headline, format_share,
+    format_side, format_values, name_objects, placement_word, unmatched_changes,
 };
 use crate::findings::FindingRow;
 use crate::table::{TextStyle, format_count};

@@ -243,9 +243,7 @@ mod tests {
 
     #[test]
     fn credentials_are_headers_that_are_sent_nowhere_else() {
-        for made in
-            [GitCredentials::default(), for_url("https://example.com/r", None, None).unwrap()]
-        {
+        for made in [GitCredentials::default(), for_url("https://example.com/r", None, None).unwrap()] {
             let variables = made.env_variables();
             let value =
                 |name: &str| variables.iter().find(|(known, _)| known == name).unwrap().1.to_str().unwrap();

@@ -196,7 +196,11 @@ fn divide_document(text: &str) -> serde_json::Result<(Value, Vec<Item<'_>>)> {
             take_list(part, &path, &mut items)?
         } else if is_map(part) && MAPS.contains(&key.as_str()) {
             let entries = serde_json::from_str::<Entries<'_>>(part.get())?.0.into_iter();
-            items.extend(entries.map(|(name, text)| Item { path: path.to_vec(), key: Some(escape_text(&name)), text }));
+            items.extend(entries.map(|(name, text)| Item {
+                path: path.to_vec(),
+                key: Some(escape_text(&name)),
+                text,
+            }));
             json!({})
         } else if is_map(part) {
             let mut inner = Map::new();
