@@ -152,7 +152,14 @@ fn write_patch(object: &ObjectRef, operations: &[ManifestOperation]) -> Value {
         ("name", json!(object.name.replace('.', "\\."))),
         ("namespace", json!(object.namespace)),
     ]);
-    json!({"target": target, "patch": to_text(&Value::from(operations))})
+    let operations = Value::from(operations);
+    let mut patch = to_text(&operations);
+    // kustomize trims the text, and with it the end of a value of several lines.
+    let trimmed = federate_yaml::read_stream(patch.trim_end().as_bytes()).documents.pop();
+    if trimmed.is_none_or(|document| document.value != operations) {
+        patch = format!("{operations}\n");
+    }
+    json!({"target": target, "patch": patch})
 }
 
 fn to_text(value: &Value) -> String {
