@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use federate_builder::{DecryptionKeys, ProgramPaths, SopsDecryptor};
+use federate_builder::{Confiner, DecryptionKeys, ProgramPaths, SopsDecryptor};
 use federate_kubernetes::sops::{EncryptedFile, SopsFormat};
 use federate_repo::build::Decryptor as _;
 
@@ -95,7 +95,7 @@ fn no_key_service_is_asked_without_a_sandbox() {
     let Some(sops) = find_sops() else { return };
     let (address, count) = count_connections();
     let paths = ProgramPaths { sops: Some(sops.clone().into_os_string()), ..ProgramPaths::default() };
-    let decryptor = SopsDecryptor::new(paths, DecryptionKeys::default(), None);
+    let decryptor = SopsDecryptor::new(paths, DecryptionKeys::default(), Confiner::default());
     for (name, text) in hostile_files(&address) {
         let file = EncryptedFile::read(name, &text).unwrap();
         for output in [SopsFormat::Yaml, file.format] {
