@@ -47,7 +47,7 @@ const VALUES: [(&str, &str); 19] = [
         "  name: federate-sync-view{{ with .Values.watchLabelSelector }}-{{ sha256sum . | trunc 10 }}{{ end }}\n",
     ),
     (
-        "        - --log-format=json\n        env:\n        - {name: FEDERATE_BUILD_DIR, value: /scratch}\n",
+        "        - --log-format=json\n",
         "        - --log-format=json\n{{- if .Values.lockdown }}\n        - --default-service-account=default\n        \
          - --no-cross-namespace-refs\n{{- end }}\n{{- with .Values.watchLabelSelector }}\n        \
          - {{ printf \"--watch-label-selector=%s\" . | quote }}\n{{- end }}\n{{- range .Values.extraArgs }}\n        \

@@ -169,7 +169,8 @@ spec:
             && inventory.contains("region: eu")
             && inventory.contains("region: us")
     );
-    sandbox.run("check").code(0);
+    let found = sandbox.run("check").code(1).out;
+    assert!(found.contains("`spreadConstraints` choose no clusters") && found.contains("1 warning in"), "{found}");
 }
 
 #[test]
