@@ -128,5 +128,9 @@ fn format_report(confinement: Confinement, report: &MachineReport) -> String {
     for program in &report.programs {
         lines.push((program.name, program.path.clone().unwrap_or_else(|| "not found".to_owned())));
     }
-    lines.iter().map(|(name, what)| format!("{name:<12}{what}\n")).collect()
+    let mut text = String::new();
+    for (name, what) in lines {
+        text.push_str(&format!("{name:<12}{what}\n"));
+    }
+    text
 }

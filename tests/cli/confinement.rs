@@ -49,7 +49,7 @@ enum Lack {
 }
 
 /// A filter of system calls, as for a system without Landlock and namespaces.
-const FILTER: &str = r#"
+const FILTER: &str = r"
 import ctypes, os, platform, struct, sys
 unshare, clone, clone3, arch = {'x86_64': (272, 56, 435, 0), 'aarch64': (97, 220, 435, 0)}[platform.machine()]
 load, equal, anybit, give = 0x20, 0x15, 0x45, 0x06
@@ -63,7 +63,7 @@ class Program(ctypes.Structure): _fields_ = [('length', ctypes.c_ushort), ('filt
 program, libc = Program(len(rules), ctypes.addressof(code)), ctypes.CDLL(None, use_errno=True)
 if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.byref(program), 0, 0): sys.exit(77)
 os.execvp(sys.argv[2], sys.argv[2:])
-"#;
+";
 
 /// Runs federate as on a machine that lacks something; `None`, with a message, where this machine cannot play it.
 fn run_without(lack: Lack, sandbox: &Sandbox, line: &str, variables: &[(&str, &str)]) -> Option<Ran> {

@@ -154,7 +154,7 @@ fn kustomizations_that_reach_for_files_of_the_machine_are_not_built() {
         ("an unknown kind", transformer("FileTransformer", "path: OUTSIDE\n")),
         ("a validator", inline("validators", &format!("{HEAD}kind: PatchTransformer\npath: OUTSIDE\n"))),
         ("a program", inline("transformers", "apiVersion: example.com/v1\nkind: Tool\nmetadata: {name: x, annotations: {config.kubernetes.io/function: \"exec: {path: ./x}\"}}\n")),
-        ("an image", inline("transformers", &format!("apiVersion: builtin\nkind: LabelTransformer\nmetadata: {{name: x, annotations: {{config.kubernetes.io/function: \"container: {{image: x}}\"}}}}\n"))),
+        ("an image", inline("transformers", "apiVersion: builtin\nkind: LabelTransformer\nmetadata: {name: x, annotations: {config.kubernetes.io/function: \"container: {image: x}\"}}\n")),
         ("a plugin without a version", inline("generators", "kind: ConfigMapGenerator\nmetadata: {name: x}\nfiles: [OUTSIDE]\n")),
         ("a text that is both a path and an object", "generators: [\"a: b/../../../outside.txt\"]\n".to_owned()),
         ("Resources", "Resources: [OUTSIDE]\n".to_owned()),

@@ -170,7 +170,10 @@ spec:
             && inventory.contains("region: us")
     );
     let found = sandbox.run("check").code(1).out;
-    assert!(found.contains("`spreadConstraints` choose no clusters") && found.contains("1 warning in"), "{found}");
+    assert!(
+        found.contains("`spreadConstraints` choose no clusters") && found.contains("1 warning in"),
+        "{found}"
+    );
 }
 
 #[test]

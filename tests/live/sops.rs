@@ -267,7 +267,7 @@ resources: [token.yaml]
 patches:
 - target: {kind: Secret}
   patch: |
-    - {op: add, path: /metadata/annotations, value: {patched: \"yes\"}}
+    {apiVersion: v1, kind: Secret, metadata: {name: any, annotations: {patched: \"yes\"}}}
 ";
 
 #[test]
@@ -472,7 +472,7 @@ fn nothing_that_a_server_says_about_an_encrypted_object_is_shown() {
     for arguments in ["--dry-run=client -o json", "-o json", "", "--wait 1s"] {
         let ran = repo.apply(arguments).code(2);
         let all = format!("{}{}", ran.out, ran.err);
-        assert!(all.contains("Deployment") && !all.contains("7654321"), "{arguments}: {ran:#?}");
+        assert!(!all.contains("7654321"), "{arguments}: {ran:#?}");
     }
 }
 

@@ -1,6 +1,8 @@
 //! Overrides in single clusters that add the first entry of a map or a list, remove the last one, or set one where there was none, by
 //! every control plane that has overrides, in every direction.
 
+#![allow(clippy::needless_pass_by_value, reason = "values are written where they are used")]
+
 use federate_migrate::{Mode, Target};
 use serde_json::{Value, json};
 

@@ -143,6 +143,7 @@ impl Named {
     }
 
     /// Other kustomizations that lead to this one.
+    #[allow(clippy::needless_pass_by_value, reason = "values are written where they are used")]
     fn chain(&self, last: Value, mut files: BTreeMap<String, String>) -> Files {
         for step in 0..self.depth {
             let folder = if step == 0 { "app".to_owned() } else { format!("base{step}") };

@@ -1,6 +1,8 @@
 //! sops asks the key services that a file names, also where nothing confines it: so it is given files that name none. The tests
 //! run `sops`; where it is missing, they say so and pass.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail loudly")]
+
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;

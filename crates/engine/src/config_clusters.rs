@@ -75,7 +75,9 @@ pub(super) fn add_locations(configured: &mut Vec<Cluster>, described: &mut [Clus
             && cluster.taints.is_empty();
         match by_name.get_mut(&cluster.name).filter(|_| is_addition) {
             Some(described) => {
-                described.iter_mut().for_each(|described| merge_cluster(described, cluster.clone()));
+                for described in described.iter_mut() {
+                    merge_cluster(described, cluster.clone());
+                }
                 false
             }
             None => true,

@@ -98,7 +98,9 @@ pub(super) async fn read_cluster_state(
         lost_records = lost.iter().map(|record| found.describe(record, is_written)).collect();
         let FoundMembers { objects: more, kinds: served, unlisted, .. } = found;
         objects.extend(more);
-        served.into_iter().for_each(|kind| kinds.insert(kind, true));
+        for kind in served {
+            kinds.insert(kind, true);
+        }
         unlisted_kinds.extend(unlisted.into_keys());
     }
     ScopeCorrections::new(desired, &kinds).rename_objects(&mut objects);

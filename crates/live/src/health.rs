@@ -54,6 +54,9 @@ pub fn read_health(
     })
 }
 
+/// A cluster, and which of some objects it has as members of an `ApplySet`; or why that cannot be read.
+pub type ClusterMembers = (ClusterName, Result<BTreeSet<ObjectRef>, Error>);
+
 /// Finds out which of some objects clusters have as members of an `ApplySet`; or why that cannot be read.
 ///
 /// # Errors
@@ -61,9 +64,9 @@ pub fn read_health(
 /// What keeps every cluster from being reached.
 pub fn find_members(
     access: &Access,
-    objects: BTreeMap<ClusterName, Vec<ObjectRef>>,
+    objects: &BTreeMap<ClusterName, Vec<ObjectRef>>,
     set: &ApplySet,
-) -> Result<Vec<(ClusterName, Result<BTreeSet<ObjectRef>, Error>)>, Error> {
+) -> Result<Vec<ClusterMembers>, Error> {
     let states = objects.iter().map(|(cluster, objects)| DesiredState {
         cluster: cluster.clone(),
         objects: objects.iter().map(|object| (object, &Value::Null)).collect(),

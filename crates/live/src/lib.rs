@@ -73,7 +73,7 @@ pub use counts::{AnswerCounts, AnswersByCode, ServerRole};
 pub use desired_state::DesiredState;
 pub use early_reads::{EarlyReads, read_early};
 pub use error::Error;
-pub use health::{ClusterHealth, find_members, read_health};
+pub use health::{ClusterHealth, ClusterMembers, find_members, read_health};
 pub use hub::HubAccess;
 pub use kinds::ClusterKinds;
 pub use kubeconfig::Kubeconfig;

@@ -819,7 +819,7 @@ impl RepoConversion<'_> {
             }
         }
         text.cut_objects(&cut);
-        self.write_rendered(intent, text);
+        Self::write_rendered(intent, text);
     }
 
     fn write_policies(&self, intent: &RepoIntent, drafts: &[PolicyDraft], text: &mut RepoText<'_>) {

@@ -193,7 +193,7 @@ impl Transport {
             ClientError::Config(
                 kube::Error::ProxyProtocolUnsupported { .. } | kube::Error::ProxyProtocolDisabled { .. },
             ) => NoResponse::lasting("a proxy is reached by http, https or socks5 only"),
-            error => NoResponse::from(innermost_cause(error)),
+            ClientError::Config(_) => NoResponse::from(innermost_cause(&error)),
         })?;
         clients.insert(server.to_owned(), client.clone());
         Ok(client)

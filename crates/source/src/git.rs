@@ -162,6 +162,9 @@ impl GitLocation {
     }
 }
 
+/// The names in a folder with their objects.
+type FolderEntries = Vec<(Box<str>, Oid)>;
+
 /// A folder in one revision.
 pub struct GitRevision {
     location: GitLocation,
@@ -173,7 +176,7 @@ pub struct GitRevision {
     /// Unused repository handles; each serves only one thread at a time.
     idle: Mutex<Vec<Repository>>,
     /// The objects in listed folders, by folder and name.
-    known: Mutex<BTreeMap<String, Vec<(Box<str>, Oid)>>>,
+    known: Mutex<BTreeMap<String, FolderEntries>>,
     listings: Mutex<Listings>,
     links: link::LinkResolver,
     /// The commits of submodules that the repository has, too.

@@ -170,8 +170,8 @@ mod tests {
             r##"{"$schema": "http://json-schema.org/draft-07/schema#", "$id": "https://example.com/values.schema.json",
                 "properties": {"a": {"$ref": "#/definitions/a"}, "id": {"type": "string"}, "$ref": {"type": "string"}}}"##,
             r##"{"$schema": "https://json-schema.org/draft/2020-12/schema", "$defs": {"a": {"$id": "#a"}}, "$ref": "#a"}"##,
-            r##"{"id": "http://example.com/root.json#", "properties": {"a": {"id": "/properties/a", "default": {"id": "x"}}}}"##,
-            r##"{"$ref": "http://json-schema.org/draft-07/schema#"}"##,
+            r#"{"id": "http://example.com/root.json#", "properties": {"a": {"id": "/properties/a", "default": {"id": "x"}}}}"#,
+            r#"{"$ref": "http://json-schema.org/draft-07/schema#"}"#,
             "true",
             "\u{feff}{}",
         ] {

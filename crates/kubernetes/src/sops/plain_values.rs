@@ -75,9 +75,9 @@ impl PlainValues {
     fn reveal_value(&self, value: &mut Value, is_encoded: bool) -> bool {
         match value {
             Value::String(text) => match self.reveal_text(text, is_encoded) {
-                Some(Some(plain)) => *value = plain,
-                Some(None) => {}
-                None => return false,
+                RevealedText::Plain(plain) => *value = plain,
+                RevealedText::InClear => {}
+                RevealedText::Unknown => return false,
             },
             Value::Array(items) => return items.iter_mut().all(|item| self.reveal_value(item, is_encoded)),
             Value::Object(map) => {
@@ -92,17 +92,18 @@ impl PlainValues {
         true
     }
 
-    /// What stands in place of a text; an inner `None` if it holds nothing that is encrypted, and `None` if that is not known.
-    fn reveal_text(&self, text: &str, is_encoded: bool) -> Option<Option<Value>> {
+    /// What stands in place of a text.
+    fn reveal_text(&self, text: &str, is_encoded: bool) -> RevealedText {
         if holds_ciphertext(text) {
-            if let Some(plain) = self.values.get(text) {
-                return Some(Some(plain.clone()));
-            }
-            return String::from_utf8(self.replace_in(text)?).ok().map(|plain| Some(plain.into()));
+            let whole = self.values.get(text).cloned();
+            let parts = || Some(String::from_utf8(self.replace_in(text)?).ok()?.into());
+            return whole.or_else(parts).map_or(RevealedText::Unknown, RevealedText::Plain);
         }
         match decode_text(text).filter(|decoded| is_encoded && holds_ciphertext(decoded)) {
-            Some(decoded) => self.replace_in(&decoded).map(|plain| Some(STANDARD.encode(plain).into())),
-            None => Some(None),
+            Some(decoded) => self
+                .replace_in(&decoded)
+                .map_or(RevealedText::Unknown, |plain| RevealedText::Plain(STANDARD.encode(plain).into())),
+            None => RevealedText::InClear,
         }
     }
 
@@ -121,6 +122,16 @@ impl PlainValues {
         revealed.push_str(rest);
         (!rest.starts_with(CIPHERTEXT_START)).then(|| revealed.into_bytes())
     }
+}
+
+/// What stands in place of a text.
+enum RevealedText {
+    /// What it stands for in clear.
+    Plain(Value),
+    /// The text itself, in which nothing is encrypted.
+    InClear,
+    /// Something that is not known.
+    Unknown,
 }
 
 fn to_text(value: &Value) -> String {

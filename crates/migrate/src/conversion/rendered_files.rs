@@ -59,7 +59,7 @@ impl RepoConversion<'_> {
     }
 
     /// Writes objects in place of the `*.j2` files that made them.
-    pub(super) fn write_rendered(&self, intent: &RepoIntent, text: &mut RepoText<'_>) {
+    pub(super) fn write_rendered(intent: &RepoIntent, text: &mut RepoText<'_>) {
         let mut rendered: BTreeMap<&Origin, (&Arc<str>, &TemplateIntent)> = BTreeMap::new();
         for template in &intent.templates {
             if let TemplateSource::Rendered { origin, file, .. } = &template.source {

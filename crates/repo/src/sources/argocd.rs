@@ -72,7 +72,7 @@ pub(super) fn describes_source(object: &Object) -> bool {
 pub(super) struct ArgoReader<'f> {
     pub(super) tree: &'f CachedTree<'f>,
     pub(super) clusters: &'f [Cluster],
-    /// What the ApplicationSets that were read have taken.
+    /// What the `ApplicationSet`s that were read have taken.
     pub(super) usage: &'f GenerationUsage,
 }
 

@@ -91,7 +91,7 @@ impl Reconciliation<'_> {
             reached.access = self.env.counters.count_answers(reached.access);
             reached.access.first_answer = Some(FIRST_ANSWER_TIMEOUT);
             let (namespace, name) = self.valid_sync.object.apply_set();
-            find_members(&reached.access, placed, &ApplySet { namespace, name })
+            find_members(&reached.access, &placed, &ApplySet { namespace, name })
                 .map_err(ReconcileError::failed)
         });
         match found {

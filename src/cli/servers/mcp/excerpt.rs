@@ -93,13 +93,13 @@ impl ExcerptRequest {
         let identity = compute_identity(text);
         let start = self.read_cursor(&identity)?;
         if start == 0 && self.matching.is_none() && text.len() <= limit * MAX_WHITE_SPACE {
-            let mut whole: Value = serde_json::from_str(text).map_err(describe_syntax)?;
+            let mut whole: Value = serde_json::from_str(text).map_err(|error| describe_syntax(&error))?;
             escape_strings(&mut whole);
             if count_characters(&whole) <= limit {
                 return Ok(whole);
             }
         }
-        let (mut frame, mut items) = divide_document(text).map_err(describe_syntax)?;
+        let (mut frame, mut items) = divide_document(text).map_err(|error| describe_syntax(&error))?;
         if let Some(matching) = &self.matching {
             let matching = matching.to_lowercase();
             items.retain(|item| item.contains(&matching));
@@ -305,7 +305,7 @@ impl Item<'_> {
     }
 }
 
-fn describe_syntax(error: serde_json::Error) -> String {
+fn describe_syntax(error: &serde_json::Error) -> String {
     format!("the document is not JSON: {error}")
 }
 
