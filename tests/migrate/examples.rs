@@ -77,8 +77,10 @@ fn every_example_can_be_migrated_to_every_target_and_each_difference_has_a_reaso
             proved += usize::from(prove(&files, target, Mode::Idiomatic).is_some());
             prove(&files, target, Mode::Freeze).unwrap();
         }
-        // Overlays are built by a program.
-        prove(&files, Target::Plain, Mode::Idiomatic);
+        // Overlays are built by a program. kustomize trims the last line break of a value of `repo` that a patch carries.
+        if example != "repo" {
+            prove(&files, Target::Plain, Mode::Idiomatic);
+        }
     }
     assert!(proved > 15, "{proved}");
 }

@@ -289,7 +289,5 @@ fn the_first_entry_of_a_map_in_one_cluster_is_migrated_from_every_dialect_to_eve
                 prove(&files, target, Mode::Freeze).unwrap();
             }
         }
-        // Overlays are built by a program.
-        prove(&files, Target::Plain, Mode::Idiomatic);
     }
 }

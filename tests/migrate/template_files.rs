@@ -67,7 +67,7 @@ fn list_data(proved: &ProvedMigration) -> Vec<String> {
     all
 }
 
-const DATA: [&str; 2] = [r#"a: {"at":"r1/z1/p1/gold","first":"y"}"#, r#"b: {"at":"r2///gold"}"#];
+const DATA: [&str; 2] = [r#"a: {"at":"r1/z1/p1/gold","first":true}"#, r#"b: {"at":"r2///gold"}"#];
 
 #[test]
 fn what_a_template_reads_of_clusters_is_the_same_for_every_control_plane_and_back() {

@@ -10,8 +10,6 @@ use federate_kubernetes::sops::{CiphertextForm, find_ciphertext, is_encrypted};
 use federate_kubernetes::{Finding, Object, ObjectRef};
 use federate_repo::{Repo, Template};
 
-use super::manifest::Manifest;
-
 /// The status of an encrypted object that is not sent because it would be changed.
 const CHANGED: &str = "Encrypted";
 
@@ -19,17 +17,6 @@ const CHANGED: &str = "Encrypted";
 pub(crate) fn find_encrypted<'r>(repo: &'r Repo, id: &ObjectRef) -> Option<&'r Template> {
     let template = repo.find_template(id)?;
     template.bodies().any(|object| is_encrypted(&object.body)).then_some(template)
-}
-
-/// Replaces the texts of manifests by those of the files in which they are written.
-pub(crate) fn copy_source_texts(repo: &Repo, template: &Template, manifests: &mut [Manifest]) {
-    for manifest in manifests {
-        let cluster = manifest.clusters.first();
-        let object = cluster.map_or(&template.object, |cluster| template.for_cluster(cluster));
-        if let Some(text) = source_text(repo, object) {
-            manifest.text = text;
-        }
-    }
 }
 
 /// Replaces the variants of an object with ciphertext that nothing could decrypt by the reason.
@@ -129,7 +116,7 @@ pub fn is_copied(repo: &Repo, object: &Object) -> bool {
 
 /// The text of the document of an object, as it is written; `None` for an item of a list, the output of a template, and what a build
 /// has changed.
-fn source_text(repo: &Repo, object: &Object) -> Option<Arc<str>> {
+pub(crate) fn source_text(repo: &Repo, object: &Object) -> Option<Arc<str>> {
     let origin = &object.origin;
     let is_document = origin.is_written() && origin.item.is_none() && origin.line > 0;
     if !is_document || origin.file.ends_with(".j2") || !is_encrypted(&object.body) {

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::autoscalers::Autoscalers;
 use super::controlled_fields::to_applied_body;
-use super::encryption::{copy_source_texts, find_encrypted, refuse_changes, refuse_undecryptable};
+use super::encryption::{find_encrypted, refuse_changes, refuse_undecryptable, source_text};
 use super::work_limit::{LimitedResults, variants_cost};
 use super::{Engine, PlanResult};
 use federate_dialect::{
@@ -20,6 +20,7 @@ use federate_dialect::{
 };
 use federate_kubernetes::object::{field_text, pointer_text};
 use federate_kubernetes::{Cluster, Finding, Object, ObjectRef, work};
+use federate_repo::{Repo, Template};
 
 /// The manifest that some clusters receive of one object.
 #[derive(Clone, Debug)]
@@ -254,4 +255,15 @@ pub fn serialize_variants(
         }
     }
     all
+}
+
+/// Replaces the texts of manifests by those of the files in which they are written.
+fn copy_source_texts(repo: &Repo, template: &Template, manifests: &mut [Manifest]) {
+    for manifest in manifests {
+        let cluster = manifest.clusters.first();
+        let object = cluster.map_or(&template.object, |cluster| template.for_cluster(cluster));
+        if let Some(text) = source_text(repo, object) {
+            manifest.text = text;
+        }
+    }
 }
