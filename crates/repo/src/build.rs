@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use federate_kubernetes::sops::{EncryptedFile, SopsFormat};
 
-use crate::file_tree::FileTree;
+use federate_file_tree::FileTree;
+
+pub use federate_gitops::{FileGeneration, is_packaged_chart, strip_chart_version};
 
 /// Builds objects from files.
 pub trait Builder: Send + Sync {
@@ -64,19 +66,6 @@ pub struct KustomizationJob {
     pub generation: FileGeneration,
 }
 
-/// Which files a generated kustomization lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FileGeneration {
-    /// None: a folder without a kustomization is an error.
-    Never,
-    /// The YAML and JSON files in the folder.
-    Files,
-    /// The YAML and JSON files in the folder and below it.
-    AllFiles,
-    /// The YAML files in the folder and below it; a folder below with a kustomization counts as one resource.
-    Tree,
-}
-
 /// A chart with its values.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ChartJob {
@@ -100,21 +89,6 @@ pub struct ChartJob {
     pub skips_crds: bool,
     /// Whether hooks are left out.
     pub drops_hooks: bool,
-}
-
-/// Whether a path is that of a packaged chart.
-pub fn is_packaged_chart(path: &str) -> bool {
-    std::path::Path::new(path).extension().is_some_and(|extension| extension == "tgz")
-}
-
-/// The path of a packaged chart, whose file is named `NAME-VERSION.tgz`, without the version and the extension.
-pub fn strip_chart_version(path: &str) -> &str {
-    let path = path.strip_suffix(".tgz").unwrap_or(path);
-    let name = path.rfind('/').map_or(0, |at| at + 1);
-    let mut hyphens = path.match_indices('-').map(|(at, _)| at).filter(|at| *at > name);
-    let version = hyphens
-        .find(|at| path.get(at + 1..).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())));
-    version.and_then(|at| path.get(..at)).unwrap_or(path)
 }
 
 /// What a job gave.

@@ -13,7 +13,7 @@ use federate_kubernetes::schema::find_similar;
 use federate_kubernetes::{Finding, Severity};
 use federate_yaml::Position;
 
-use super::file_tree::RepoFile;
+use federate_file_tree::RepoFile;
 
 mod effects;
 mod sources;
@@ -304,7 +304,7 @@ impl Config {
     pub fn values_for(&self, cluster: &str) -> Map<String, Value> {
         let mut values = self.values.clone();
         if let Some(own) = self.cluster_values.get(cluster) {
-            merge_maps(&mut values, own);
+            federate_gitops::merge_maps(&mut values, own);
         }
         values
     }
@@ -357,16 +357,6 @@ fn pointer_segment(segment: &serde_path_to_error::Segment) -> String {
         Seq { index } => format!("/{index}"),
         Map { key } | Enum { variant: key } => format!("/{}", escape(key)),
         Unknown => String::new(),
-    }
-}
-
-/// Merges a map over another: maps by their keys, other values as a whole.
-pub(crate) fn merge_maps(into: &mut Map<String, Value>, over: &Map<String, Value>) {
-    for (key, value) in over {
-        match (into.get_mut(key), value) {
-            (Some(Value::Object(into)), Value::Object(over)) => merge_maps(into, over),
-            _ => drop(into.insert(key.clone(), value.clone())),
-        }
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::engine_syntax::{EngineSyntax, TemplateEngine, engine_of_name, find_engine_syntax};
-use super::file_tree::RepoFile;
 use super::ownership::FileUse;
+use federate_file_tree::RepoFile;
 use federate_kubernetes::{Finding, Object, ObjectRef, Origin, Severity, kinds, names};
 use federate_yaml::{Stream, Warning, WarningKind};
 

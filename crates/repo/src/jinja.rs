@@ -16,9 +16,9 @@ use rayon::prelude::*;
 
 use super::cluster_independent::{self, RenderedVariant};
 use super::duplicates::{Duplicate, objects_differ, separate_duplicates};
-use super::file_tree::RepoFile;
 use super::scope::Scopes;
 use super::{Config, Template, classification, documents};
+use federate_file_tree::RepoFile;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, Severity};
 use federate_yaml::Position;
 

@@ -23,7 +23,6 @@ pub mod duplicates;
 mod encrypted_inputs;
 pub mod engine_syntax;
 pub mod exclusion;
-pub mod file_tree;
 mod ignore_rules;
 mod jinja;
 mod live_dump;
@@ -34,7 +33,6 @@ mod repetitions;
 mod scope;
 mod selection;
 mod sources;
-mod tree_path;
 mod unreadable;
 pub mod update;
 pub mod walk;
@@ -45,10 +43,13 @@ pub use config::Config;
 pub use duplicates::Duplicate;
 pub use encrypted_inputs::{CiphertextPlace, EncryptedInputs};
 pub use engine_syntax::TemplateEngine;
-pub use file_tree::{EmptyTree, FileTree, RepoFile, TreeError};
+pub use federate_file_tree as file_tree;
+pub use federate_file_tree::{
+    EmptyTree, FileTree, InvalidPath, RepoFile, TreeError, find_entry, normalize_path,
+};
 pub use live_dump::{objects_of, read_live_objects};
 pub use ownership::{BuildRoot, BuildTool};
-pub use selection::{ConfigChoice, InvalidPath, ReadOptions, find_entry, normalize_path};
+pub use selection::{ConfigChoice, ReadOptions};
 pub use sources::{Builds, RenamedObject, SourceBuild, SourceRecord, build_sources};
 pub use update::{ChangedFile, NeedsReload};
 

@@ -2,9 +2,9 @@
 
 use rayon::prelude::*;
 
-use super::file_tree::{FileTree, RepoFile};
 use super::scope::Scopes;
 use super::{Claims, Config, ReadOptions, documents, walk};
+use federate_file_tree::{FileTree, RepoFile};
 use federate_kubernetes::{Finding, LiveObjects, Object, Severity};
 
 /// Reads the live objects of each cluster with a folder in `tree`; `name` is the folder's name in findings.
@@ -15,7 +15,7 @@ pub fn read_live_objects(tree: &dyn FileTree, name: &str) -> (LiveObjects, Vec<F
     let contents: Vec<_> = files.par_iter().map(|file| parse_dump_file(file, name)).collect();
     let mut live = LiveObjects::default();
     for entry in tree.list_folder("").unwrap_or_default() {
-        if matches!(entry.kind, super::file_tree::EntryKind::Folder) {
+        if matches!(entry.kind, federate_file_tree::EntryKind::Folder) {
             live.insert(entry.name.as_str().into(), Vec::new());
         }
     }

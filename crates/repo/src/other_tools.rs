@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use federate_kubernetes::{Finding, Severity};
 
-use crate::file_tree::RepoFile;
 use crate::ownership::name_of;
+use federate_file_tree::RepoFile;
 
 /// A tool, with the files that it starts from.
 struct Tool {

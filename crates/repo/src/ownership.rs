@@ -12,9 +12,9 @@ use federate_kubernetes::{Object, ObjectRef};
 use crate::ClaimedObject;
 use crate::build::BuildError;
 use crate::engine_syntax::TemplateEngine;
-use crate::file_tree::RepoFile;
 use crate::sources::Builds;
-use crate::tree_path::is_within;
+use federate_file_tree::RepoFile;
+use federate_file_tree::is_within;
 
 mod chart;
 mod kustomization;

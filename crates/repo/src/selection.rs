@@ -1,16 +1,15 @@
 //! What of a tree is read: the paths and the configuration that a user names.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::Arc;
 
 use federate_kubernetes::{Finding, Severity};
 
 use super::config;
-use super::file_tree::{EntryKind, FileTree, RepoFile, TreeError};
 use super::pointer_file::find_pointer;
-use super::tree_path::join_path;
 use super::unreadable::{outside_link_error, sparse_checkout_error, unreadable_error};
+use federate_file_tree::find_entry;
+use federate_file_tree::{EntryKind, FileTree, RepoFile, TreeError};
 
 /// What of a tree is read.
 #[derive(Clone, Debug, Default)]
@@ -38,40 +37,6 @@ impl ConfigChoice {
     pub fn empty() -> Self {
         Self::File(RepoFile { path: config::DEFAULT_FILE_NAME.into(), bytes: Arc::default() })
     }
-}
-
-/// Why a path cannot be one of those to read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InvalidPath {
-    /// It starts at the root of the file system.
-    Absolute,
-    /// It leads out of the repo.
-    Outside,
-}
-
-impl fmt::Display for InvalidPath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Absolute => "it is absolute",
-            Self::Outside => "it leads out of the repo",
-        })
-    }
-}
-
-/// A path relative to the repo without `.`, `..` and repeated slashes; empty for the repo itself.
-pub fn normalize_path(path: &str) -> Result<String, InvalidPath> {
-    if path.starts_with('/') {
-        return Err(InvalidPath::Absolute);
-    }
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => drop(parts.pop().ok_or(InvalidPath::Outside)?),
-            part => parts.push(part),
-        }
-    }
-    Ok(parts.join("/"))
 }
 
 /// Files and folders to read, with everything in them; none for everything.
@@ -171,39 +136,9 @@ impl ReadOptions {
     }
 }
 
-/// The entry at a path, whose folders may be links.
-pub fn find_entry(tree: &dyn FileTree, path: &str) -> Option<EntryKind> {
-    let mut real = String::new();
-    let mut kind = EntryKind::Folder;
-    for part in path.split('/') {
-        real = match kind {
-            EntryKind::Folder => real,
-            EntryKind::LinkToFolder(to) => to,
-            _ => return None,
-        };
-        kind = tree.list_folder(&real).ok()?.into_iter().find(|entry| entry.name == part)?.kind;
-        real = join_path(&real, part);
-    }
-    Some(match kind {
-        // Found through a link, its own path is not the one that it was found by.
-        EntryKind::File if real != path => EntryKind::LinkToFile(real),
-        EntryKind::Folder if real != path => EntryKind::LinkToFolder(real),
-        kind => kind,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn paths_are_normalized() {
-        for (path, normal) in [("", ""), (".", ""), ("./a//b/", "a/b"), ("a/../b", "b"), ("a/..", "")] {
-            assert_eq!(normalize_path(path).as_deref(), Ok(normal), "{path}");
-        }
-        assert_eq!(normalize_path("a/../.."), Err(InvalidPath::Outside));
-        assert_eq!(normalize_path("/a"), Err(InvalidPath::Absolute));
-    }
 
     #[test]
     fn paths_include_what_is_in_them() {

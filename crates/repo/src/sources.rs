@@ -1,8 +1,13 @@
 //! From `sources` in `federate.yaml` and the kustomizations of a repo to what a [`Builder`] builds of them, per cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use federate_file_tree::{CachedTree, EntryKind, FileTree, is_folder, is_within};
+use federate_gitops::{
+    ArgoReader, DescribedJob, DescribedSource, DescriptionError, FluxReader, GenerationUsage, KUSTOMIZATIONS,
+    ValuesError, expand_values,
+};
 use federate_kubernetes::cluster::Apis;
 use federate_kubernetes::sops::is_encrypted;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, Origin, Severity};
@@ -14,30 +19,16 @@ use crate::build::{
     KustomizationJob,
 };
 use crate::config::{CLUSTER_PLACEHOLDER, Hooks, LoadRestrictor, PerCluster, SourceConfig, SourceKind};
-use crate::file_tree::{EntryKind, FileTree, TreeEntry, TreeError};
 use crate::{Claims, RepoFiles, Role, documents};
 
-mod application_set;
-mod argocd;
 mod described;
-mod flux;
-mod helm_parameters;
 mod origin;
 mod record;
-mod substitution;
-mod values;
 
-use application_set::GenerationUsage;
-use argocd::ArgoReader;
-use described::{DescribedJob, DescribedSource, DescriptionError};
-use flux::FluxReader;
+use described::{list_job, record_source};
 use origin::OriginFinder;
-use values::{ValuesError, expand_values};
 
 pub use record::{SourceBuild, SourceRecord};
-
-/// The names of kustomizations.
-const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
 /// What programs built from files of the repo.
 #[derive(Default)]
@@ -246,28 +237,6 @@ fn has_kustomization(tree: &dyn FileTree, folder: &str) -> bool {
         })
 }
 
-/// Whether a path is a folder that no link leads to.
-fn is_folder(tree: &dyn FileTree, folder: &str) -> bool {
-    folder.is_empty() || matches!(crate::selection::find_entry(tree, folder), Some(EntryKind::Folder))
-}
-
-/// A tree whose folders are listed once.
-pub(crate) struct CachedTree<'s> {
-    tree: &'s dyn FileTree,
-    folders: Mutex<BTreeMap<String, Result<Vec<TreeEntry>, TreeError>>>,
-}
-
-impl FileTree for CachedTree<'_> {
-    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, TreeError> {
-        let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
-        folders.entry(folder.to_owned()).or_insert_with(|| self.tree.list_folder(folder)).clone()
-    }
-
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, TreeError> {
-        self.tree.read_file(path)
-    }
-}
-
 /// Builds the sources of a repo. `inventory` returns the clusters of the objects that it is given.
 pub fn build_sources(
     files: &RepoFiles,
@@ -281,7 +250,7 @@ pub fn build_sources(
     if entries.is_empty() && described.is_empty() {
         return builds;
     }
-    let tree = CachedTree { tree, folders: Mutex::default() };
+    let tree = CachedTree::new(tree);
     let time = BuildTime::default();
     let runner = Runner { files, tree: &tree, builder, time, finder: OriginFinder::new(files) };
     let (late, early): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.is_per_cluster());
@@ -429,11 +398,11 @@ impl Runner<'_> {
                 SourceKind::ArgoCd(path) => (path, "argocd"),
                 SourceKind::Kustomize(_) | SourceKind::Chart(_) => continue,
             };
-            let describes = if key == "flux" { flux::describes_source } else { argocd::describes_source };
+            let describes =
+                if key == "flux" { federate_gitops::is_flux_source } else { federate_gitops::is_argo_source };
             let objects = self.files.written_objects();
-            let objects: Vec<&Object> = objects
-                .filter(|object| crate::tree_path::is_within(&object.origin.file, path) && describes(object))
-                .collect();
+            let objects: Vec<&Object> =
+                objects.filter(|object| is_within(&object.origin.file, path) && describes(object)).collect();
             if objects.is_empty() {
                 let kinds = if key == "flux" {
                     "Kustomization or HelmRelease of Flux"
@@ -448,12 +417,17 @@ impl Runner<'_> {
             let flux = FluxReader::new(self.tree, self.files.written_objects());
             let argo = ArgoReader { tree: self.tree, clusters, usage: &usage };
             for object in objects {
-                let read = match entry.kind {
-                    SourceKind::Flux(_) => flux.read_object(object).map(|source| vec![source]),
+                let read = match &entry.kind {
+                    SourceKind::Flux(_) => flux.read_object(object),
                     _ => argo.read_object(object),
                 };
                 match read {
-                    Ok(sources) => described.extend(sources.into_iter().map(|source| (source, object))),
+                    Ok(description) => {
+                        described.extend(description.sources.into_iter().map(|source| (source, object)));
+                        builds
+                            .findings
+                            .extend(description.notes.into_iter().map(|note| note.into_finding(object)));
+                    }
                     Err(error) => builds.findings.push(error.into_finding(object)),
                 }
                 builds.describing.push(object.clone());
@@ -490,7 +464,7 @@ impl Runner<'_> {
                 is_configured: true,
                 is_chart: matches!(source.job, DescribedJob::Chart(_)),
                 is_restricted: source.clusters.is_some(),
-                records: vec![source.to_record(object)],
+                records: vec![record_source(source, object)],
                 result,
             };
             match (&mut restricted, one.is_restricted) {
@@ -522,11 +496,11 @@ impl Runner<'_> {
         let mut jobs = Jobs::new();
         let is_chart = matches!(source.job, DescribedJob::Chart(_));
         if clusters.is_empty() || (!is_chart && source.clusters.is_none()) {
-            jobs.insert(source.job_for(self.tree, None, apis)?, Vec::new());
+            jobs.insert(list_job(source, self.tree, None, apis)?, Vec::new());
             return Ok(jobs);
         }
         for cluster in selected {
-            let job = source.job_for(self.tree, Some(cluster), apis)?;
+            let job = list_job(source, self.tree, Some(cluster), apis)?;
             jobs.entry(job).or_default().push(cluster.name.clone());
         }
         Ok(jobs)

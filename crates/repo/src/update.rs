@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use super::classification::ClaimTable;
 use super::exclusion::Exclusion;
-use super::file_tree::RepoFile;
 use super::ownership::FileUse;
 use super::pointer_file::find_pointer;
 use super::scope::{ScopeSource, Scopes};
 use super::sources::owned_identity;
 use super::{Claims, Repo, Template, config, documents, ignore_rules, walk};
+use federate_file_tree::RepoFile;
 use federate_kubernetes::{Object, ObjectRef};
 
 /// A changed file.
@@ -137,7 +137,7 @@ impl<'r> Interpretation<'r> {
         }
         let builds = self.repo.build_inputs.iter();
         if self.repo.ownership.concerns_file(&file.path)
-            || builds.map(String::as_str).any(|input| crate::tree_path::is_within(&file.path, input))
+            || builds.map(String::as_str).any(|input| federate_file_tree::is_within(&file.path, input))
         {
             return Err("it belongs to what kustomize or Helm builds");
         }

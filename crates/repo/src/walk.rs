@@ -11,13 +11,13 @@ use ignore::gitignore::Gitignore;
 use rayon::prelude::*;
 
 use super::config::{self, Config};
-use super::file_tree::{EntryKind, FileTree, RepoFile, TreeEntry, TreeError};
 use super::ignore_rules::{IGNORE_FILES, IgnoreRules, compile_patterns, detect_format};
 use super::pointer_file::find_pointer;
 use super::repetitions::Repetitions;
 use super::selection::{ReadOptions, SelectedPaths};
-use super::tree_path::{is_within, join_path};
 use super::unreadable::{outside_link_error, sparse_checkout_error, submodule_error, unreadable_error};
+use federate_file_tree::{EntryKind, FileTree, RepoFile, TreeEntry, TreeError};
+use federate_file_tree::{is_within, join_path};
 use federate_kubernetes::{Finding, Severity};
 use federate_yaml::Position;
 

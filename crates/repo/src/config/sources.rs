@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use federate_kubernetes::Cluster;
 
-use crate::selection::normalize_path;
+use federate_file_tree::normalize_path;
 
 /// What kustomize or Helm builds from files of the repo. It has exactly one of the keys `kustomize`, `chart`, `flux` and
 /// `argocd`; a folder may also be written as `path`, with `kustomize: {}` or `chart: {}`.
@@ -249,7 +249,7 @@ impl SourceConfig {
         if let (Some(PerCluster::Values(entries)), Some(cluster)) = (&self.per_cluster, cluster) {
             for entry in entries.iter().filter(|entry| entry.clusters.includes_cluster(cluster)) {
                 files.extend(entry.values.iter().cloned());
-                super::merge_maps(&mut set, &entry.set);
+                federate_gitops::merge_maps(&mut set, &entry.set);
             }
         }
         for file in &mut files {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::folder_of;
-use crate::file_tree::RepoFile;
+use federate_file_tree::RepoFile;
 
 /// A chart.
 #[derive(Clone, Debug)]

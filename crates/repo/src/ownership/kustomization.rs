@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use federate_kubernetes::Object;
 
 use super::folder_of;
-use crate::file_tree::RepoFile;
+use federate_file_tree::RepoFile;
 
 /// The names of kustomizations.
 const KUSTOMIZATION_FILE_NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];

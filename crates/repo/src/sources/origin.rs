@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{RenamedObject, is_as_written};
 use crate::RepoFiles;
 use crate::build::{BuildJob, BuildOutput, is_packaged_chart};
-use crate::selection::normalize_path;
+use federate_file_tree::normalize_path;
 
 /// kustomize's annotation with the origin of an object.
 const ORIGIN_ANNOTATION: &str = "config.kubernetes.io/origin";

@@ -12,18 +12,16 @@ use serde_json::{Map, Value, json};
 use federate_kubernetes::object::{field_text, pointer_text};
 use federate_kubernetes::{Cluster, ClusterName, Object};
 
-use super::CachedTree;
 use super::application_set::{GenerationUsage, LocalRepo, generate_applications, server_of};
-use super::described::{
-    BuildChanges, DescribedChart, DescribedJob, DescribedSource, DescriptionError, FolderContent,
-    inspect_folder, list_texts, read_map,
+use crate::description::{
+    BuildChanges, DescribedChart, DescribedJob, DescribedSource, Description, DescriptionError,
+    FolderContent, inspect_folder, list_texts, read_map,
 };
-use super::flux::read_local_path;
-use super::helm_parameters::set_parameter;
-use crate::build::{FileGeneration, is_packaged_chart};
-use crate::config::merge_maps;
-use crate::file_tree::EntryKind;
-use crate::selection::{find_entry, normalize_path};
+use crate::description::{FileGeneration, is_packaged_chart};
+use crate::flux::read_local_path;
+use crate::helm_parameters::set_parameter;
+use crate::values::merge_maps;
+use federate_file_tree::{CachedTree, EntryKind, find_entry, normalize_path};
 
 /// The address and the name of the cluster in which Argo CD runs.
 const OWN_SERVER: &str = "https://kubernetes.default.svc";
@@ -64,33 +62,36 @@ const KUSTOMIZE_KEYS: [&str; 14] = [
 ];
 
 /// Whether an object describes sources.
-pub(super) fn describes_source(object: &Object) -> bool {
+pub fn describes_source(object: &Object) -> bool {
     object.id.group() == "argoproj.io" && matches!(object.id.kind.as_str(), "Application" | "ApplicationSet")
 }
 
 /// Reads objects of Argo CD for a repo with these clusters.
-pub(super) struct ArgoReader<'f> {
-    pub(super) tree: &'f CachedTree<'f>,
-    pub(super) clusters: &'f [Cluster],
+pub struct ArgoReader<'f> {
+    /// The files of the repo.
+    pub tree: &'f CachedTree<'f>,
+    /// The clusters of the inventory.
+    pub clusters: &'f [Cluster],
     /// What the `ApplicationSet`s that were read have taken.
-    pub(super) usage: &'f GenerationUsage,
+    pub usage: &'f GenerationUsage,
 }
 
 impl ArgoReader<'_> {
     /// The sources that an object describes.
-    pub(super) fn read_object(&self, object: &Object) -> Result<Vec<DescribedSource>, DescriptionError> {
+    pub fn read_object(&self, object: &Object) -> Result<Description, DescriptionError> {
         if object.id.kind == "Application" {
             let spec = object.body.get("spec").unwrap_or(&Value::Null);
-            return self.read_application(&object.id.name, spec, "/spec");
+            let sources = self.read_application(&object.id.name, spec, "/spec")?;
+            return Ok(Description { sources, notes: Vec::new() });
         }
         let repo = LocalRepo { tree: self.tree, clusters: self.clusters, usage: self.usage };
-        let mut described = Vec::new();
+        let mut sources = Vec::new();
         for application in generate_applications(object, &repo)? {
             let name = pointer_text(&application, "/metadata/name").to_owned();
             let spec = application.get("spec").unwrap_or(&Value::Null);
-            described.extend(self.read_application(&name, spec, "/spec/template/spec")?);
+            sources.extend(self.read_application(&name, spec, "/spec/template/spec")?);
         }
-        Ok(described)
+        Ok(Description { sources, notes: Vec::new() })
     }
 
     fn read_application(

@@ -18,7 +18,7 @@ enum PathPart {
 }
 
 /// Sets the value at a path.
-pub(super) fn set_parameter(
+pub(crate) fn set_parameter(
     set: &mut Map<String, Value>,
     path: &str,
     value: &str,

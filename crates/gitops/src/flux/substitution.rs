@@ -12,17 +12,17 @@ const MAX_BYTES: usize = 4 << 20;
 const MAX_DEPTH: usize = 10;
 
 /// The variables, by name.
-pub(super) type Variables = BTreeMap<String, String>;
+pub type Variables = BTreeMap<String, String>;
 
 /// Whether a text is the name of a variable.
-pub(super) fn is_variable_name(name: &str) -> bool {
+pub(crate) fn is_variable_name(name: &str) -> bool {
     let mut chars = name.chars();
     chars.next().is_some_and(|c| c == '_' || c.is_ascii_alphabetic())
         && chars.all(|c| c == '_' || c.is_ascii_alphanumeric())
 }
 
 /// Replaces the variables in a text. The error says what cannot be read.
-pub(super) fn substitute_variables(text: &str, variables: &Variables) -> Result<String, String> {
+pub(crate) fn substitute_variables(text: &str, variables: &Variables) -> Result<String, String> {
     substitute_nested(text, variables, 0)
 }
 

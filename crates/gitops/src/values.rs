@@ -1,14 +1,17 @@
 //! Values files of charts: globs, files that may be missing, and paths that are refused.
 
-use crate::file_tree::{EntryKind, FileTree};
-use crate::selection::{find_entry, normalize_path};
+use serde_json::{Map, Value};
+
+use federate_file_tree::{EntryKind, FileTree, find_entry, normalize_path};
 
 /// Why a values file cannot be used.
-pub(super) struct ValuesError {
+pub struct ValuesError {
     /// The path, as it is written after the name of the cluster is put in.
-    pub(super) written: String,
-    pub(super) why: String,
-    pub(super) help: Option<String>,
+    pub written: String,
+    /// Why it cannot.
+    pub why: String,
+    /// What to do.
+    pub help: Option<String>,
 }
 
 impl ValuesError {
@@ -18,7 +21,7 @@ impl ValuesError {
 }
 
 /// The paths of values files, in order. They exist.
-pub(super) fn expand_values(tree: &dyn FileTree, written: &[String]) -> Result<Vec<String>, ValuesError> {
+pub fn expand_values(tree: &dyn FileTree, written: &[String]) -> Result<Vec<String>, ValuesError> {
     let mut paths = Vec::new();
     for path in written {
         expand_path(tree, path, &mut paths)?;
@@ -83,7 +86,7 @@ fn match_parts(tree: &dyn FileTree, folder: &str, parts: &[&str], paths: &mut Ve
 }
 
 /// Whether a name matches a part of a glob, in which `*` stands for any characters.
-pub(super) fn matches_part(pattern: &str, name: &str) -> bool {
+pub(crate) fn matches_part(pattern: &str, name: &str) -> bool {
     let mut pieces = pattern.split('*');
     let first = pieces.next().unwrap_or_default();
     let Some(mut rest) = name.strip_prefix(first) else { return false };
@@ -97,6 +100,16 @@ pub(super) fn matches_part(pattern: &str, name: &str) -> bool {
         rest = rest.get(at + piece.len()..).unwrap_or_default();
     }
     rest.ends_with(last) && (pattern.starts_with('.') || !name.starts_with('.'))
+}
+
+/// Merges a map over another: maps by their keys, other values as a whole.
+pub fn merge_maps(into: &mut Map<String, Value>, over: &Map<String, Value>) {
+    for (key, value) in over {
+        match (into.get_mut(key), value) {
+            (Some(Value::Object(into)), Value::Object(over)) => merge_maps(into, over),
+            _ => drop(into.insert(key.clone(), value.clone())),
+        }
+    }
 }
 
 #[cfg(test)]

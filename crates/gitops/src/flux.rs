@@ -13,22 +13,22 @@ use federate_kubernetes::Object;
 use federate_kubernetes::hex::to_hex;
 use federate_kubernetes::object::{field_text, pointer_text};
 
-use super::CachedTree;
-use super::described::{
-    BuildChanges, DescribedChart, DescribedJob, DescribedSource, DescriptionError, FolderContent,
-    inspect_folder, list_texts, read_map,
+use crate::description::{
+    BuildChanges, DescribedChart, DescribedJob, DescribedSource, Description, DescriptionError,
+    FolderContent, inspect_folder, list_texts, read_map,
 };
-use super::substitution::{Variables, is_variable_name};
-use crate::build::{FileGeneration, is_packaged_chart};
-use crate::config::merge_maps;
-use crate::file_tree::EntryKind;
-use crate::selection::{find_entry, normalize_path};
+use crate::description::{FileGeneration, is_packaged_chart};
+use crate::values::merge_maps;
+use federate_file_tree::{CachedTree, EntryKind, find_entry, normalize_path};
+use substitution::{Variables, is_variable_name};
+
+pub(crate) mod substitution;
 
 /// The longest name of a release.
 const MAX_RELEASE_NAME: usize = 53;
 
 /// Whether an object describes a source.
-pub(super) fn describes_source(object: &Object) -> bool {
+pub fn describes_source(object: &Object) -> bool {
     matches!(
         (object.id.group(), object.id.kind.as_str()),
         ("kustomize.toolkit.fluxcd.io", "Kustomization") | ("helm.toolkit.fluxcd.io", "HelmRelease")
@@ -36,27 +36,29 @@ pub(super) fn describes_source(object: &Object) -> bool {
 }
 
 /// The objects of a repo that others refer to: `ConfigMap`s, by namespace and name.
-pub(super) struct FluxReader<'f> {
+pub struct FluxReader<'f> {
     tree: &'f CachedTree<'f>,
     config_maps: BTreeMap<(String, String), &'f Object>,
 }
 
 impl<'f> FluxReader<'f> {
-    pub(super) fn new(tree: &'f CachedTree<'f>, objects: impl Iterator<Item = &'f Object>) -> Self {
+    /// Reads objects of Flux beside these ones, to which they refer.
+    pub fn new(tree: &'f CachedTree<'f>, objects: impl Iterator<Item = &'f Object>) -> Self {
         let maps = objects.filter(|object| object.id.api_version == "v1" && object.id.kind == "ConfigMap");
         let config_maps =
             maps.map(|object| ((namespace_of(object), object.id.name.clone()), object)).collect();
         Self { tree, config_maps }
     }
 
-    /// The source that an object describes.
-    pub(super) fn read_object(&self, object: &Object) -> Result<DescribedSource, DescriptionError> {
+    /// What an object describes.
+    pub fn read_object(&self, object: &Object) -> Result<Description, DescriptionError> {
         let spec = object.body.get("spec").unwrap_or(&Value::Null);
-        if object.id.kind == "HelmRelease" {
-            self.read_release(object, spec)
+        let source = if object.id.kind == "HelmRelease" {
+            self.read_release(object, spec)?
         } else {
-            self.read_kustomization(object, spec)
-        }
+            self.read_kustomization(object, spec)?
+        };
+        Ok(Description { sources: vec![source], notes: Vec::new() })
     }
 
     fn read_kustomization(&self, object: &Object, spec: &Value) -> Result<DescribedSource, DescriptionError> {
@@ -229,7 +231,7 @@ impl<'f> FluxReader<'f> {
         };
         let target = field_text(reference, "targetPath");
         if !target.is_empty() {
-            return super::helm_parameters::set_parameter(set, target, text.trim_end_matches('\n'), false)
+            return crate::helm_parameters::set_parameter(set, target, text.trim_end_matches('\n'), false)
                 .map_err(|why| DescriptionError::new(&format!("{pointer}/targetPath"), why));
         }
         let values =
@@ -253,7 +255,7 @@ fn require_git(reference: Option<&Value>, pointer: &str) -> Result<(), Descripti
 }
 
 /// A path within the repo.
-pub(super) fn read_local_path(path: &str, pointer: &str) -> Result<String, DescriptionError> {
+pub(crate) fn read_local_path(path: &str, pointer: &str) -> Result<String, DescriptionError> {
     let path = path.trim_start_matches("./").trim_start_matches('/');
     normalize_path(path)
         .map_err(|_| DescriptionError::new(pointer, format!("{path:?} is not a path within the repo")))

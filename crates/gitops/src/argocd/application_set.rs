@@ -15,10 +15,9 @@ use federate_kubernetes::object::field_text;
 use federate_kubernetes::selector::LabelSelector;
 use federate_kubernetes::{Cluster, Object, work};
 
-use super::CachedTree;
-use super::described::{DescriptionError, list_texts, read_map};
-use crate::config::merge_maps;
-use crate::file_tree::{EntryKind, FileTree};
+use crate::description::{DescriptionError, list_texts, read_map};
+use crate::values::merge_maps;
+use federate_file_tree::{CachedTree, EntryKind, FileTree};
 
 /// The most Applications of all sets.
 const MAX_APPLICATIONS: usize = 10_000;
@@ -33,16 +32,16 @@ const MAX_WORK: usize = 64 << 20;
 type Parameters = Map<String, Value>;
 
 /// What generators read.
-pub(super) struct LocalRepo<'r> {
-    pub(super) tree: &'r CachedTree<'r>,
-    pub(super) clusters: &'r [Cluster],
+pub(crate) struct LocalRepo<'r> {
+    pub(crate) tree: &'r CachedTree<'r>,
+    pub(crate) clusters: &'r [Cluster],
     /// What all sets of the repo have taken so far.
-    pub(super) usage: &'r GenerationUsage,
+    pub(crate) usage: &'r GenerationUsage,
 }
 
 /// What the sets of a repo have taken so far, together: of two sets, each may be small, and of a thousand, none is alone.
 #[derive(Debug, Default)]
-pub(super) struct GenerationUsage {
+pub struct GenerationUsage {
     work: Cell<usize>,
     applications: Cell<usize>,
     /// The folders and files of the repo, listed when the first generator reads them.
@@ -50,12 +49,12 @@ pub(super) struct GenerationUsage {
 }
 
 /// The address that stands for a cluster in parameters: the repo does not know the real one.
-pub(super) fn server_of(cluster: &str) -> String {
+pub(crate) fn server_of(cluster: &str) -> String {
     format!("https://{cluster}.cluster.invalid")
 }
 
 /// The Applications of a set.
-pub(super) fn generate_applications(
+pub(crate) fn generate_applications(
     object: &Object,
     repo: &LocalRepo<'_>,
 ) -> Result<Vec<Value>, DescriptionError> {
@@ -614,7 +613,7 @@ fn matches_path(pattern: &str, path: &str) -> bool {
                 part += 1;
                 again = Some((part, name));
             }
-            Some(piece) if super::values::matches_part(piece, own) => {
+            Some(piece) if crate::values::matches_part(piece, own) => {
                 part += 1;
                 name += 1;
             }

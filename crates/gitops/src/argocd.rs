@@ -1,0 +1,4 @@
+//! Objects of Argo CD.
+
+pub(crate) mod application;
+pub(crate) mod application_set;

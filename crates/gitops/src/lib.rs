@@ -1,0 +1,18 @@
+//! What the controllers of Argo CD and Flux make of their objects: what is built of which folder or chart, with which settings, for
+//! which clusters, and what is changed in what was built. It builds nothing itself.
+
+mod argocd;
+mod description;
+mod flux;
+mod helm_parameters;
+mod values;
+
+pub use argocd::application::{ArgoReader, describes_source as is_argo_source};
+pub use argocd::application_set::GenerationUsage;
+pub use description::{
+    BuildChanges, DescribedChart, DescribedJob, DescribedSource, DescriptionError, FileGeneration,
+    KUSTOMIZATIONS, is_packaged_chart, strip_chart_version,
+};
+pub use flux::substitution::Variables;
+pub use flux::{FluxReader, describes_source as is_flux_source};
+pub use values::{ValuesError, expand_values, merge_maps};
