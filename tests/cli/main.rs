@@ -67,6 +67,7 @@ mod revision;
 #[cfg(feature = "live")]
 mod serve;
 mod snapshot;
+mod source_trees;
 mod sources;
 #[cfg(feature = "live")]
 mod sync;

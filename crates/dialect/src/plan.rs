@@ -131,6 +131,9 @@ pub struct Placement {
     /// Whether an implicit rule decides, which needs no policy. A policy of another dialect overrides it.
     #[serde(skip)]
     pub implicit: bool,
+    /// Whether no policy decides, but the source of the object, which is for some clusters only.
+    #[serde(skip)]
+    pub has_destination: bool,
 }
 
 impl Placement {
@@ -163,6 +166,7 @@ impl Placement {
             withdrawn: Vec::new(),
             scheduler_state: SchedulerState::new(),
             implicit: false,
+            has_destination: false,
         }
     }
 
@@ -174,7 +178,8 @@ impl Placement {
     /// Whether another row says the same, apart from the name of its object.
     pub fn is_alike(&self, other: &Self) -> bool {
         let Self { object: _, dialect, policy, clusters, .. } = self;
-        let Self { unschedulable, required_by, suspended, withdrawn, scheduler_state, implicit, .. } = self;
+        let Self { unschedulable, required_by, suspended, withdrawn, scheduler_state, .. } = self;
+        let Self { implicit, has_destination, .. } = self;
         *clusters == other.clusters
             && *scheduler_state == other.scheduler_state
             && *policy == other.policy
@@ -184,6 +189,7 @@ impl Placement {
             && *suspended == other.suspended
             && *withdrawn == other.withdrawn
             && *implicit == other.implicit
+            && *has_destination == other.has_destination
     }
 
     /// Whether the row only says that no policy places the object.

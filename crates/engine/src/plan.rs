@@ -38,6 +38,8 @@ struct NotPlaced<'e> {
     claimed: bool,
     /// Whether a policy nearly selects it.
     near: bool,
+    /// Whether its source says where it goes, or the configuration that it goes everywhere.
+    is_placed_by_settings: bool,
 }
 
 impl Engine<'_> {
@@ -52,7 +54,7 @@ impl Engine<'_> {
             .assemble_plan(|dialect, planner| self.decide_subjects(dialect, planner, cache.as_deref_mut()));
         // Of a run that was stopped it is not known what no policy places.
         let stopped = findings.iter().any(|finding| finding.code == TOO_MUCH_WORK);
-        if self.repo.config.unplaced != UnplacedTemplates::Everywhere && !stopped {
+        if !self.places_everything() && !stopped {
             let why = self.why_unmatched(&plan, &mut findings);
             findings.extend(why.into_iter().map(|unplaced| unplaced.finding));
         }
@@ -106,10 +108,15 @@ impl Engine<'_> {
         }
         let plan = Plan { versions, placements, unmatched, shared, ..Plan::default() };
         let mut planned = PlanResult { plan, findings };
-        if self.repo.config.unplaced == UnplacedTemplates::Everywhere {
-            self.place_everywhere(&mut planned);
+        if self.places_everything() || self.repo.templates.iter().any(|template| template.has_destination) {
+            self.place_by_settings(&mut planned);
         }
         planned
+    }
+
+    /// Whether every template is placed that no policy places.
+    fn places_everything(&self) -> bool {
+        self.repo.config.unplaced == UnplacedTemplates::Everywhere
     }
 
     /// Adds what depends on other placements to the decisions of a control plane.
@@ -122,10 +129,12 @@ impl Engine<'_> {
         })
     }
 
-    /// Places the templates everywhere that no policy places, and adds the findings about the others.
-    fn place_everywhere(&self, planned: &mut PlanResult) {
+    /// Places the templates that no policy places where their sources say, or everywhere if the configuration wants it, and adds
+    /// the findings about the others.
+    fn place_by_settings(&self, planned: &mut PlanResult) {
         let PlanResult { plan, findings } = planned;
-        let why = self.why_unmatched(plan, findings);
+        let mut why = self.why_unmatched(plan, findings);
+        why.retain(|one| one.is_placed_by_settings);
         let (rows, placed) = self.place_unmatched(&why);
         let is_placed = |id: &ObjectRef| rows.binary_search_by(|row| row.object.cmp(id)).is_ok();
         plan.unmatched.retain(|id| !is_placed(id));
@@ -269,7 +278,7 @@ impl Engine<'_> {
         let unfollowed = planners
             .flat_map(|(_, planner)| planner.advice().unplaced_followers(unmatched, &plan.placements))
             .collect();
-        let everywhere = self.repo.config.unplaced == UnplacedTemplates::Everywhere;
+        let everywhere = self.places_everything();
         // Where it decides nothing, what is near is searched among as many selectors as can be compared with all of them.
         let max_selectors =
             if everywhere { usize::MAX } else { (MAX_COMPARISONS / unmatched.len()).max(100) };
@@ -279,12 +288,13 @@ impl Engine<'_> {
             unmatched.iter().filter_map(|id| self.repo.find_template(id)).collect();
         map_charged(&templates, |template| {
             let object = &template.object;
+            let is_placed_by_settings = everywhere || template.has_destination;
             if let Some(finding) = self.find_misspelt_kind(&defined, object) {
-                return NotPlaced { object, finding, claimed: true, near: false };
+                return NotPlaced { object, finding, claimed: true, near: false, is_placed_by_settings };
             }
             let reason = unplaced.find_reason(object);
             let finding = reason.to_finding(object, everywhere && reason.near);
-            NotPlaced { object, finding, claimed: reason.claimed, near: reason.near }
+            NotPlaced { object, finding, claimed: reason.claimed, near: reason.near, is_placed_by_settings }
         })
     }
 
@@ -300,7 +310,10 @@ impl Engine<'_> {
                 findings.push(one.finding.clone());
             }
             let mut decided = decided.unwrap_or_default();
+            let template = self.repo.find_template(&one.object.id);
+            let has_destination = template.is_some_and(|template| template.has_destination);
             for row in &mut decided.placements {
+                row.has_destination = has_destination;
                 self.share_clusters(row);
                 self.leave_out_clusters(row);
             }

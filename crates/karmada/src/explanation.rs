@@ -101,16 +101,22 @@ fn without_policy(plane: &KarmadaPlanner<'_>, placement: &Placement) -> Explanat
     if policy.is_empty() {
         let rule = if placement.object.kind == "Namespace" {
             "a Namespace goes to every cluster without any policy"
+        } else if plane.find_template(&placement.object).is_some_and(|template| template.has_destination) {
+            "no policy selects it; its source is for some clusters only, which receive it"
         } else {
             "no policy selects it, and `unplaced: everywhere` in federate.yaml places it in every cluster"
         };
         policy.push(rule.to_owned());
     }
+    let template = plane.find_template(&placement.object);
+    let has_destination = template.is_some_and(|template| template.has_destination);
     let verdicts = plane.clusters.iter().map(|cluster| {
         let chosen = placement.clusters.contains_cluster(&cluster.name);
         let why = match (chosen, placement.required_by.is_empty()) {
             (true, _) if is_scheduled(placement) => "it stays where it was placed",
+            (true, true) if has_destination => "its source is built for it",
             (true, true) => "every cluster receives it",
+            (false, true) if has_destination => "its source is not built for it",
             (true, false) => "an object that refers to it is placed there",
             (false, _) => "no object that refers to it is placed there",
         };

@@ -336,7 +336,7 @@ impl RepoConversion<'_> {
                     let mut object = own.object.clone();
                     apply_edits(&template.edits, &mut object.body);
                     apply_labels(&labels, &mut object);
-                    templates.push(Template { object, per_cluster: None });
+                    templates.push(Template::new(object));
                 }
                 _ => templates.push(own.clone()),
             }
@@ -351,7 +351,7 @@ impl RepoConversion<'_> {
                 };
                 let mut object = Object { id: template.id.clone(), body, origin };
                 apply_labels(&labels, &mut object);
-                templates.push(Template { object, per_cluster: None });
+                templates.push(Template::new(object));
             }
         }
         let claimed = self.repo().claimed.iter();

@@ -87,7 +87,7 @@ pub(crate) fn classify_objects(objects: Vec<Object>, claims: &ClaimTable<'_>) ->
                 Some(finding) => sorted.findings.push(finding),
                 None => sorted.claimed.push(ClaimedObject { dialect, role, object }),
             },
-            None => sorted.templates.push(Template { object, per_cluster: None }),
+            None => sorted.templates.push(Template::new(object)),
         }
     }
     sorted.claimed.par_sort_unstable_by(|a, b| a.object.id.cmp(&b.object.id));

@@ -127,7 +127,7 @@ pub(crate) fn combine_variants(
         match per_cluster(object, first, others, claims) {
             Ok(per_cluster) => {
                 let per_cluster = Some(per_cluster);
-                templates.push(Template { object: Object::clone(object), per_cluster });
+                templates.push(Template { per_cluster, ..Template::new(Object::clone(object)) });
             }
             Err(finding) => findings.push(*finding),
         }
@@ -250,7 +250,8 @@ pub(crate) fn combine_built(
             clusters.into_iter().map(move |cluster| (cluster, object.clone()))
         });
         let per_cluster = Some(per_cluster.collect());
-        combined.per_cluster.push(Template { object: Object::clone(&object), per_cluster });
+        let template = Template { per_cluster, ..Template::new(Object::clone(&object)) };
+        combined.per_cluster.push(Template { has_destination: is_restricted, ..template });
     }
     combined
 }

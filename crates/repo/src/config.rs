@@ -76,6 +76,10 @@ pub struct Config {
     /// What kustomize and Helm build from files of the repo. Kustomizations that no other names are built without being
     /// listed here, charts are not.
     pub sources: Vec<SourceConfig>,
+    /// Settings of the Argo CD whose objects `sources` name.
+    pub argocd: ArgoCdConfig,
+    /// Settings of the Flux whose objects `sources` name.
+    pub flux: FluxConfig,
     /// The kubeconfig context of each cluster whose context has a different name, by cluster name. It is used only if
     /// `--contexts-from-repo` allows it.
     pub contexts: BTreeMap<String, String>,
@@ -184,6 +188,54 @@ pub enum AutoscaledReplicas {
     Keep,
     /// Manifests leave them out.
     Omit,
+}
+
+/// Settings of the Argo CD whose objects `sources` name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ArgoCdConfig {
+    /// The cluster in which Argo CD runs, which its objects call `in-cluster` and `https://kubernetes.default.svc`.
+    pub cluster: Option<String>,
+    /// Whether the `files` of git generators are the globs that Argo CD reads with
+    /// `applicationsetcontroller.enable.new.git.file.globbing`.
+    pub new_git_file_globbing: bool,
+}
+
+/// Settings of the Flux whose objects `sources` name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct FluxConfig {
+    /// The version (`2.8`); the newest one by default. Before 2.9, a variable that has no value is empty; since then, it is an
+    /// error.
+    pub version: Option<FluxVersion>,
+}
+
+/// A version of Flux, of which the major and the minor one count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
+#[serde(try_from = "String")]
+#[schemars(with = "String")]
+pub struct FluxVersion {
+    major: u32,
+    minor: u32,
+}
+
+impl TryFrom<String> for FluxVersion {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let mut parts = text.strip_prefix('v').unwrap_or(&text).split('.').map(str::parse::<u32>);
+        match (parts.next(), parts.next()) {
+            (Some(Ok(major)), Some(Ok(minor))) => Ok(Self { major, minor }),
+            _ => Err(format!("{text:?} is not a version of Flux, such as \"2.8\"")),
+        }
+    }
+}
+
+impl FluxConfig {
+    /// Whether a variable without a value is an error.
+    pub fn has_strict_substitution(&self) -> bool {
+        self.version.is_none_or(|version| version >= FluxVersion { major: 2, minor: 9 })
+    }
 }
 
 /// Settings for applying to member clusters.

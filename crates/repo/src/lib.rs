@@ -165,9 +165,16 @@ pub struct Template {
     pub object: Object,
     /// The body for each cluster, if it comes from a `*.j2` file, or from a kustomization or chart that is built per cluster.
     pub per_cluster: Option<BTreeMap<ClusterName, Arc<Object>>>,
+    /// Whether its source says which clusters receive it: those of `per_cluster` do, unless a policy places it.
+    pub has_destination: bool,
 }
 
 impl Template {
+    /// A template that is the same for every cluster.
+    pub fn new(object: Object) -> Self {
+        Self { object, per_cluster: None, has_destination: false }
+    }
+
     /// The object for one cluster, before overrides.
     pub fn for_cluster(&self, cluster: &str) -> &Object {
         self.per_cluster.as_ref().and_then(|bodies| bodies.get(cluster)).map_or(&self.object, |o| o)
@@ -438,7 +445,7 @@ impl RepoFiles {
                 }
             }
         }
-        let describing = builds.describing.clone();
+        let described_by = builds.describing.clone();
         let has_policies = objects.iter().chain(builds.built_objects()).any(|object| {
             let role = claims.role_of_object(object).map(|(_, role)| role);
             !matches!(role, None | Some(Role::Inventory | Role::ControlPlane))
@@ -459,10 +466,14 @@ impl RepoFiles {
         } = builds.into_objects(&scopes, &claims, decider, &mut assumed, &mut roots);
         objects.extend(built);
         // What describes a source is not placed itself.
-        let described: BTreeSet<_> = describing.iter().map(|object| default_identity(&object.id)).collect();
+        let described: BTreeSet<_> = described_by.iter().map(|object| default_identity(&object.id)).collect();
         let is_describing =
             |object: &Object| !described.is_empty() && described.contains(&default_identity(&object.id));
-        let describing: Vec<Object> = objects.extract_if(.., |object| is_describing(object)).collect();
+        let mut describing: Vec<Object> = objects.extract_if(.., |object| is_describing(object)).collect();
+        // Those that others build are not among the objects.
+        let mut known: BTreeSet<_> = describing.iter().map(|object| default_identity(&object.id)).collect();
+        describing
+            .extend(described_by.into_iter().filter(|object| known.insert(default_identity(&object.id))));
         name_describing_objects(&mut sources, &describing);
         findings.extend(wrong);
         let ClassifiedObjects { claimed, templates, duplicates, excluded, findings: wrong } =

@@ -3,11 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use federate_file_tree::{CachedTree, EntryKind, FileTree, is_folder, is_within};
-use federate_gitops::{
-    ArgoReader, DescribedJob, DescribedSource, DescriptionError, FluxReader, GenerationUsage, KUSTOMIZATIONS,
-    ValuesError, expand_values,
-};
+use federate_file_tree::{CachedTree, EntryKind, FileTree, is_folder};
+use federate_gitops::{KUSTOMIZATIONS, ValuesError, expand_values};
 use federate_kubernetes::cluster::Apis;
 use federate_kubernetes::sops::is_encrypted;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, Origin, Severity};
@@ -22,10 +19,11 @@ use crate::config::{CLUSTER_PLACEHOLDER, Hooks, LoadRestrictor, PerCluster, Sour
 use crate::{Claims, RepoFiles, Role, documents};
 
 mod described;
+mod descriptions;
 mod origin;
 mod record;
 
-use described::{list_job, record_source};
+use descriptions::DescriptionWalk;
 use origin::OriginFinder;
 
 pub use record::{SourceBuild, SourceRecord};
@@ -377,133 +375,9 @@ impl Runner<'_> {
         builds: &mut Builds,
     ) -> Vec<(BuiltSource, Vec<String>)> {
         let mut built = self.build_entries(entries, clusters, builds);
-        let described = self.read_descriptions(describing, clusters, builds);
-        built.extend(self.build_described(&described, clusters, builds));
-        built
-    }
-
-    /// The sources that objects of Flux and Argo CD describe, with the objects.
-    fn read_descriptions(
-        &self,
-        describing: &[DescribingEntry],
-        clusters: &[Cluster],
-        builds: &mut Builds,
-    ) -> Vec<(DescribedSource, &Object)> {
-        let mut described = Vec::new();
         builds.describing.clear();
-        let usage = GenerationUsage::default();
-        for entry in describing {
-            let (path, key) = match &entry.kind {
-                SourceKind::Flux(path) => (path, "flux"),
-                SourceKind::ArgoCd(path) => (path, "argocd"),
-                SourceKind::Kustomize(_) | SourceKind::Chart(_) => continue,
-            };
-            let describes =
-                if key == "flux" { federate_gitops::is_flux_source } else { federate_gitops::is_argo_source };
-            let objects = self.files.written_objects();
-            let objects: Vec<&Object> =
-                objects.filter(|object| is_within(&object.origin.file, path) && describes(object)).collect();
-            if objects.is_empty() {
-                let kinds = if key == "flux" {
-                    "Kustomization or HelmRelease of Flux"
-                } else {
-                    "Application or ApplicationSet"
-                };
-                let why = format!("`{path}` has no {kinds}");
-                builds
-                    .findings
-                    .push(self.files.invalid_config(&format!("/sources/{}/{key}", entry.index), why));
-            }
-            let flux = FluxReader::new(self.tree, self.files.written_objects());
-            let argo = ArgoReader { tree: self.tree, clusters, usage: &usage };
-            for object in objects {
-                let read = match &entry.kind {
-                    SourceKind::Flux(_) => flux.read_object(object),
-                    _ => argo.read_object(object),
-                };
-                match read {
-                    Ok(description) => {
-                        described.extend(description.sources.into_iter().map(|source| (source, object)));
-                        builds
-                            .findings
-                            .extend(description.notes.into_iter().map(|note| note.into_finding(object)));
-                    }
-                    Err(error) => builds.findings.push(error.into_finding(object)),
-                }
-                builds.describing.push(object.clone());
-            }
-        }
-        described
-    }
-
-    /// Builds what objects describe. What only some clusters receive is one source together, as several objects may describe one
-    /// application for different clusters.
-    fn build_described(
-        &self,
-        described: &[(DescribedSource, &Object)],
-        clusters: &[Cluster],
-        builds: &mut Builds,
-    ) -> Vec<(BuiltSource, Vec<String>)> {
-        let apis = ApiClasses::new(clusters);
-        let listed: Vec<Result<Jobs, DescriptionError>> =
-            described.iter().map(|(source, _)| self.list_described(source, clusters, &apis)).collect();
-        let results = self.run_jobs(listed.iter().flatten());
-        let mut built: Vec<(BuiltSource, Vec<String>)> = Vec::new();
-        let mut restricted: Option<(BuiltSource, Vec<String>)> = None;
-        for ((source, object), jobs) in described.iter().zip(listed) {
-            let mut inputs = Vec::new();
-            let result = jobs.and_then(|jobs| finish_described(source, jobs, &results, builds, &mut inputs));
-            let result = result.map_err(|error| {
-                let failure =
-                    BuildError { code: "build-failed", why: error.why.clone(), help: None, place: None };
-                builds.findings.push(error.into_finding(object));
-                failure
-            });
-            let mut one = BuiltSource {
-                paths: vec![source.path.clone()],
-                is_configured: true,
-                is_chart: matches!(source.job, DescribedJob::Chart(_)),
-                is_restricted: source.clusters.is_some(),
-                records: vec![record_source(source, object)],
-                result,
-            };
-            match (&mut restricted, one.is_restricted) {
-                (_, false) => built.push((one, inputs)),
-                (None, true) => restricted = Some((one, inputs)),
-                (Some((all, files)), true) => {
-                    let record = all.records.len();
-                    one.result.iter_mut().flatten().for_each(|variant| variant.record = record);
-                    all.records.append(&mut one.records);
-                    all.paths.extend(one.paths);
-                    files.extend(inputs);
-                    if let (Ok(variants), Ok(more)) = (&mut all.result, one.result) {
-                        variants.extend(more);
-                    }
-                }
-            }
-        }
-        built.extend(restricted);
+        built.extend(DescriptionWalk::new(self, clusters).build_descriptions(describing, builds));
         built
-    }
-
-    fn list_described(
-        &self,
-        source: &DescribedSource,
-        clusters: &[Cluster],
-        apis: &ApiClasses,
-    ) -> Result<Jobs, DescriptionError> {
-        let selected = source.select_clusters(clusters);
-        let mut jobs = Jobs::new();
-        let is_chart = matches!(source.job, DescribedJob::Chart(_));
-        if clusters.is_empty() || (!is_chart && source.clusters.is_none()) {
-            jobs.insert(list_job(source, self.tree, None, apis)?, Vec::new());
-            return Ok(jobs);
-        }
-        for cluster in selected {
-            let job = list_job(source, self.tree, Some(cluster), apis)?;
-            jobs.entry(job).or_default().push(cluster.name.clone());
-        }
-        Ok(jobs)
     }
 
     /// Builds sources for clusters. Returns each with the files that it was built from.
@@ -646,38 +520,6 @@ impl Runner<'_> {
         let documents::FileContents { objects, findings, .. } = contents;
         Ok(ParsedOutput { objects, renamed, findings, inputs: output.inputs })
     }
-}
-
-/// What was built of a source that an object describes.
-fn finish_described(
-    source: &DescribedSource,
-    jobs: Jobs,
-    results: &JobResults,
-    builds: &mut Builds,
-    inputs: &mut Vec<String>,
-) -> Result<Vec<BuiltVariant>, DescriptionError> {
-    let mut variants = Vec::new();
-    for (job, mut clusters) in jobs {
-        clusters.sort();
-        let Some(result) = results.get(&job) else { continue };
-        let parsed = result.as_ref().map_err(|error| DescriptionError {
-            pointer: String::new(),
-            why: match &error.place {
-                Some((file, line)) if *line > 0 => format!("{file}:{line}: {}", error.why),
-                _ => error.why.clone(),
-            },
-            help: error.help.clone(),
-        })?;
-        inputs.extend(parsed.inputs.iter().map(|file| file.path.clone()));
-        builds.findings.extend(parsed.findings.iter().cloned());
-        builds.renamed.extend(parsed.renamed.iter().cloned());
-        let objects = source.changes.change_objects(parsed.objects.clone());
-        let objects = objects.map_err(|why| DescriptionError::new("/spec/postBuild", why))?;
-        let (namespace, inputs) = (source.namespace.clone(), parsed.inputs.clone());
-        variants.push(BuiltVariant { clusters, namespace, objects, inputs, record: 0 });
-    }
-    variants.sort_by(|a, b| a.clusters.cmp(&b.clusters));
-    Ok(variants)
 }
 
 /// The objects of an output.

@@ -194,6 +194,7 @@ fn are_placed_alike(a: &Placement, b: &Placement) -> bool {
     (&a.object.kind, &a.object.namespace, &a.policy, &a.clusters, &a.unschedulable, &a.suspended)
         == (&b.object.kind, &b.object.namespace, &b.policy, &b.clusters, &b.unschedulable, &b.suspended)
         && a.required_by == b.required_by
+        && a.has_destination == b.has_destination
 }
 
 fn build_row(placement: &Placement, object: String, replicas: Option<i64>) -> Row<'_> {
@@ -203,6 +204,7 @@ fn build_row(placement: &Placement, object: String, replicas: Option<i64>) -> Ro
             1 => format!("follows {by}"),
             n => format!("follows {by} and {} more", n - 1),
         },
+        (None, None) if placement.has_destination => "(its source)".to_owned(),
         (None, None) => "(every cluster)".to_owned(),
     };
     let replicas = replicas.map_or("-".to_owned(), |r| r.to_string());

@@ -81,7 +81,7 @@ impl Session {
             })
             .cloned()
             .collect();
-        let new = candidates.values().map(|object| Template { object: (*object).clone(), per_cluster: None });
+        let new = candidates.values().map(|object| Template::new((*object).clone()));
         templates.extend(new);
         templates.sort_by(|a, b| a.object.id.cmp(&b.object.id));
         let claimed = repo.claimed.clone();

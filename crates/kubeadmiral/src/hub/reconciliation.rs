@@ -33,7 +33,7 @@ pub struct FederatedObjectUpdate {
 /// Runs the scheduler once for a federated object, with the policies and the clusters of the repo; `None` if
 /// the kind is not federated.
 pub fn reconcile_federated(input: PlannerInput<'_>, federated: &Object) -> Option<FederatedObjectUpdate> {
-    let templates = [Template { object: template_of(federated)?, per_cluster: None }];
+    let templates = [Template::new(template_of(federated)?)];
     let template = &templates.first()?.object;
     let mut plane = KubeAdmiralPlanner::new(input);
     plane.policies.policies.values_mut().for_each(KubeAdmiralPolicy::use_stored_digest);

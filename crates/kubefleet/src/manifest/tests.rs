@@ -35,7 +35,7 @@ fn shown(rules: &[Object], per_cluster: bool) -> Vec<Vec<(String, String)>> {
     let template = |name: &str| {
         let object = object("v1", "ConfigMap", Some("a"), name, &json!({}));
         let bodies = clusters.iter().map(|c| (c.name.clone(), object.clone().into())).collect();
-        Template { per_cluster: per_cluster.then_some(bodies), object }
+        Template { per_cluster: per_cluster.then_some(bodies), ..Template::new(object) }
     };
     let templates = ["x", "y"].map(template);
     let items =

@@ -33,7 +33,7 @@ fn repo() -> Repo {
         named("placement.kubernetes-fleet.io/v1beta1", "ResourceEnvelope", Some("shop"), "envelope");
     envelope.body["data"] = json!({});
     let claimed = |object| ClaimedObject { dialect: "kubefleet", role: Role::Other, object };
-    let template = |object| Template { object, per_cluster: None };
+    let template = |object| Template::new(object);
     Repo {
         templates: templates.into_iter().map(template).collect(),
         claimed: vec![
@@ -133,7 +133,7 @@ fn releases_differ_in_what_leaves_the_hub() {
     set.body["metadata"]["ownerReferences"] = json!([{"kind": "StatefulSet"}]);
     let claim = named("v1", "PersistentVolumeClaim", Some("shop"), "data");
     let objects = [named("v1", "Namespace", None, "shop"), claim, set];
-    let template = |object| Template { object, per_cluster: None };
+    let template = |object| Template::new(object);
     let repo = Repo { templates: objects.into_iter().map(template).collect(), ..Repo::default() };
     let mut placement = named("placement.kubernetes-fleet.io/v1beta1", "ClusterResourcePlacement", None, "p");
     let selector = json!({"group": "", "version": "v1", "kind": "Namespace", "name": "shop"});

@@ -286,7 +286,7 @@ impl RepoConversion<'_> {
                 (cluster.clone(), variant)
             };
             let per_cluster = Some(one.clusters.iter().map(variant).collect());
-            Some(Template { object: Object::clone(&base), per_cluster })
+            Some(Template { per_cluster, ..Template::new(Object::clone(&base)) })
         });
         let placed = placed.collect();
         let left = self.repo().claimed.iter().filter(|claimed| !self.sources.contains(claimed.dialect));

@@ -20,12 +20,13 @@ pub enum SettingEffect {
 
 /// The effects of settings, by their keys in the notation of the documentation. A key stands for all keys below it that have
 /// no row of their own.
-const EFFECTS: [(&str, SettingEffect); 21] = [
+const EFFECTS: [(&str, SettingEffect); 23] = [
     ("apiVersion", SettingEffect::Reports),
     ("apply.healthChecks", SettingEffect::Runs("when objects are healthy, for `--wait` and rollouts")),
     ("apply.noTakeOver", SettingEffect::Runs("whether `apply` leaves fields that people have added")),
     ("apply.resetIgnored", SettingEffect::Runs("whether `apply` sets the fields that `drift.ignore` names")),
     ("apply.rolling", SettingEffect::Reports),
+    ("argocd", SettingEffect::Renderings),
     ("autoscaledReplicas", SettingEffect::Renderings),
     ("clusterProfiles", SettingEffect::Renderings),
     ("clusterValues", SettingEffect::Renderings),
@@ -38,6 +39,7 @@ const EFFECTS: [(&str, SettingEffect); 21] = [
     ),
     ("drift.people", SettingEffect::Runs("whose changes are drift where nothing is rendered")),
     ("exclude", SettingEffect::Renderings),
+    ("flux", SettingEffect::Renderings),
     ("kind", SettingEffect::Reports),
     ("kubernetesVersion", SettingEffect::Reports),
     ("output", SettingEffect::Renderings),

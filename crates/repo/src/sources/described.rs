@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use federate_gitops::{DescribedJob, DescribedSource, DescriptionError, FileGeneration, expand_values};
-use federate_kubernetes::{Cluster, Object};
+use federate_kubernetes::{Cluster, ObjectRef};
 use serde_json::Value;
 
 use super::{ApiClasses, CachedTree, SourceRecord};
@@ -51,8 +51,12 @@ pub(super) fn list_job(
     })))
 }
 
-/// What is noted of the source. `object` describes it.
-pub(super) fn record_source(source: &DescribedSource, object: &Object) -> SourceRecord {
+/// What is noted of a source. `described_by` is the object that describes it, `chain` the objects through which that was built.
+pub(super) fn record_source(
+    source: &DescribedSource,
+    described_by: Option<&ObjectRef>,
+    chain: Vec<ObjectRef>,
+) -> SourceRecord {
     let release = match &source.job {
         DescribedJob::Chart(chart) => Some(chart.release.clone()),
         DescribedJob::Kustomization { .. } => None,
@@ -61,7 +65,8 @@ pub(super) fn record_source(source: &DescribedSource, object: &Object) -> Source
         path: source.path.clone(),
         is_chart: release.is_some(),
         release,
-        described_by: Some(object.id.clone()),
+        described_by: described_by.cloned(),
+        chain,
         ..SourceRecord::default()
     }
 }

@@ -21,6 +21,8 @@ pub struct SourceRecord {
     pub release: Option<String>,
     /// The object of Flux or Argo CD that describes it.
     pub described_by: Option<ObjectRef>,
+    /// The objects through which that object was built, from the first one; none if it is written so in a file.
+    pub chain: Vec<ObjectRef>,
     /// What was built; nothing if the source cannot be built.
     pub builds: Vec<SourceBuild>,
     /// The objects that were built.

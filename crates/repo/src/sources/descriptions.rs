@@ -1,0 +1,569 @@
+//! What objects of Flux and Argo CD describe, followed to the leaves: a Kustomization may build other Kustomizations and
+//! HelmReleases, and an Application other Applications.
+//!
+//! The objects are read level by level, so that each program starts for all of a level at once. An object that refers to one that
+//! is not built yet, such as a ConfigMap with variables, is read again on the next level, as its controller tries again. An
+//! object that several of its kind build, as the Kustomization of Flux's bootstrap builds itself, is read once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use federate_file_tree::{is_folder, is_within};
+use federate_gitops::{
+    ArgoReader, BuildChanges, DescribedJob, DescribedSource, DescriptionError, FileGeneration, FluxReader,
+    GenerationUsage, is_argo_source, is_flux_source,
+};
+use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef};
+use serde_json::{Map, Value};
+
+use super::described::{list_job, record_source};
+use super::owned_identity;
+use super::{ApiClasses, Builds, BuiltSource, BuiltVariant, DescribingEntry, JobResults, Jobs, Runner};
+use crate::build::BuildError;
+use crate::config::{CLUSTER_PLACEHOLDER, SourceKind};
+
+/// The most objects that build each other in a row.
+const MAX_LEVELS: usize = 32;
+
+/// The most objects that describe sources.
+const MAX_OBJECTS: usize = 20_000;
+
+/// The controller that carries out objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Controller {
+    Flux,
+    ArgoCd,
+}
+
+impl Controller {
+    fn describes(self, object: &Object) -> bool {
+        match self {
+            Self::Flux => is_flux_source(object),
+            Self::ArgoCd => is_argo_source(object),
+        }
+    }
+
+    fn key(self) -> &'static str {
+        match self {
+            Self::Flux => "flux",
+            Self::ArgoCd => "argocd",
+        }
+    }
+
+    fn kinds(self) -> &'static str {
+        match self {
+            Self::Flux => "Kustomization or HelmRelease of Flux",
+            Self::ArgoCd => "Application or ApplicationSet",
+        }
+    }
+}
+
+/// The objects that one installation of a controller carries out: those of an item of `sources`, for one cluster if its path names
+/// the cluster.
+struct Installation {
+    controller: Controller,
+    /// The item of `sources`.
+    index: usize,
+    path: String,
+    /// The cluster in which the controller runs, and to which what it builds belongs.
+    cluster: Option<ClusterName>,
+    /// What was built for it, to which its objects may refer.
+    objects: Vec<Object>,
+}
+
+/// An object that describes sources.
+struct DescribingObject {
+    object: Object,
+    /// The index of its installation.
+    installation: usize,
+    /// The objects through which it was built, from the first one; none if it is written so in a file.
+    chain: Vec<ObjectRef>,
+}
+
+/// What identifies an object in an installation.
+type DescribingKey = (usize, (String, String, Option<String>, String));
+
+impl DescribingObject {
+    fn key(&self) -> DescribingKey {
+        (self.installation, owned_identity(&self.object))
+    }
+}
+
+/// A source to build. `described_by` is the index of the object that describes it; `None` for the folder of an installation.
+struct OpenSource {
+    source: DescribedSource,
+    installation: usize,
+    described_by: Option<usize>,
+}
+
+/// A source that was built, with the files of the repo that it was built from.
+struct FinishedSource {
+    built: BuiltSource,
+    inputs: Vec<String>,
+    installation: usize,
+    described_by: Option<usize>,
+}
+
+/// Reads and builds what objects describe.
+pub(super) struct DescriptionWalk<'r, 'f> {
+    runner: &'r Runner<'f>,
+    clusters: &'r [Cluster],
+    apis: ApiClasses,
+    usage: GenerationUsage,
+    installations: Vec<Installation>,
+    /// All objects that were found.
+    found: Vec<DescribingObject>,
+    /// Where in `found` the object of an identity is.
+    known: BTreeMap<DescribingKey, usize>,
+    finished: Vec<FinishedSource>,
+}
+
+impl<'r, 'f> DescriptionWalk<'r, 'f> {
+    pub(super) fn new(runner: &'r Runner<'f>, clusters: &'r [Cluster]) -> Self {
+        Self {
+            runner,
+            clusters,
+            apis: ApiClasses::new(clusters),
+            usage: GenerationUsage::default(),
+            installations: Vec::new(),
+            found: Vec::new(),
+            known: BTreeMap::new(),
+            finished: Vec::new(),
+        }
+    }
+
+    /// Builds what the objects describe that items of `sources` name. What only some clusters receive is one source together, as
+    /// several objects may describe one application for different clusters.
+    pub(super) fn build_descriptions(
+        mut self,
+        describing: &[DescribingEntry],
+        builds: &mut Builds,
+    ) -> Vec<(BuiltSource, Vec<String>)> {
+        for entry in describing {
+            self.add_installations(entry, builds);
+        }
+        let mut sources = self.list_folders();
+        let mut unread = self.find_written(builds);
+        for level in 0.. {
+            unread.extend(self.build_level(sources, builds));
+            let (read, failed) = self.read_level(&unread, builds);
+            if read.is_empty() {
+                let findings = failed
+                    .into_iter()
+                    .filter_map(|(index, error)| Some(error.into_finding(&self.found.get(index)?.object)));
+                builds.findings.extend(findings);
+                break;
+            }
+            if level == MAX_LEVELS || self.found.len() > MAX_OBJECTS {
+                builds.findings.extend(self.report_excess(&read));
+                break;
+            }
+            unread = failed.into_iter().map(|(index, _)| index).collect();
+            sources = read;
+        }
+        builds.findings.extend(self.report_cycles());
+        builds.describing.extend(self.found.iter().map(|found| found.object.clone()));
+        self.join_restricted()
+    }
+
+    /// Adds the installation that an item of `sources` describes, or one for each cluster that has a folder.
+    fn add_installations(&mut self, entry: &DescribingEntry, builds: &mut Builds) {
+        let (controller, path) = match &entry.kind {
+            SourceKind::Flux(path) => (Controller::Flux, path),
+            SourceKind::ArgoCd(path) => (Controller::ArgoCd, path),
+            SourceKind::Kustomize(_) | SourceKind::Chart(_) => return,
+        };
+        let index = entry.index;
+        if !path.contains(CLUSTER_PLACEHOLDER) {
+            let path = path.clone();
+            self.installations.push(Installation {
+                controller,
+                index,
+                path,
+                cluster: None,
+                objects: Vec::new(),
+            });
+            return;
+        }
+        let before = self.installations.len();
+        for cluster in self.clusters {
+            let path = path.replace(CLUSTER_PLACEHOLDER, &cluster.name);
+            if is_folder(self.runner.tree, &path) {
+                let cluster = Some(cluster.name.clone());
+                self.installations.push(Installation {
+                    controller,
+                    index,
+                    path,
+                    cluster,
+                    objects: Vec::new(),
+                });
+            }
+        }
+        if self.installations.len() == before && !self.clusters.is_empty() {
+            let why = format!("no cluster of the inventory has a folder `{path}`");
+            builds.findings.push(
+                self.runner.files.invalid_config(&format!("/sources/{index}/{}", controller.key()), why),
+            );
+        }
+    }
+
+    /// The folders of the clusters, each of which is built as a whole.
+    fn list_folders(&self) -> Vec<OpenSource> {
+        let of_clusters = self.installations.iter().enumerate();
+        of_clusters
+            .filter_map(|(installation, one)| {
+                let cluster = one.cluster.clone()?;
+                // A folder that is a kustomization is built as one, whatever stands for it otherwise.
+                let generation = match one.controller {
+                    Controller::Flux => FileGeneration::Tree,
+                    Controller::ArgoCd => FileGeneration::AllFiles,
+                };
+                let source = DescribedSource {
+                    path: one.path.clone(),
+                    job: DescribedJob::Kustomization { edits: Map::new(), generation },
+                    clusters: Some([cluster].into()),
+                    namespace: None,
+                    changes: BuildChanges::default(),
+                };
+                Some(OpenSource { source, installation, described_by: None })
+            })
+            .collect()
+    }
+
+    /// Finds the objects that are written in the paths of installations without a cluster. Returns which they are.
+    fn find_written(&mut self, builds: &mut Builds) -> Vec<usize> {
+        let mut found = Vec::new();
+        for installation in 0..self.installations.len() {
+            let Some(Installation { controller, index, path, cluster: None, .. }) =
+                self.installations.get(installation)
+            else {
+                continue;
+            };
+            let (controller, index, path) = (*controller, *index, path.clone());
+            let written = self.runner.files.written_objects();
+            let written = written.filter(|object| is_within(&object.origin.file, &path));
+            let objects: Vec<Object> =
+                written.filter(|object| controller.describes(object)).cloned().collect();
+            if objects.is_empty() {
+                let why = format!("`{path}` has no {}", controller.kinds());
+                let pointer = format!("/sources/{index}/{}", controller.key());
+                builds.findings.push(self.runner.files.invalid_config(&pointer, why));
+            }
+            for object in objects {
+                let object = DescribingObject { object, installation, chain: Vec::new() };
+                found.extend(self.add_object(object, builds));
+            }
+        }
+        found
+    }
+
+    /// Adds an object that was found. Returns where it is if it is to be read.
+    fn add_object(&mut self, new: DescribingObject, builds: &mut Builds) -> Option<usize> {
+        let key = new.key();
+        let Some(index) = self.known.get(&key).copied() else {
+            let index = self.found.len();
+            self.known.insert(key, index);
+            self.found.push(new);
+            return Some(index);
+        };
+        let known = self.found.get_mut(index)?;
+        if known.object.body == new.object.body {
+            return None;
+        }
+        if known.chain.is_empty() && !new.chain.is_empty() {
+            // What is built of a file counts in place of what is written in it.
+            *known = new;
+            self.finished.retain(|finished| finished.described_by != Some(index));
+            return Some(index);
+        }
+        builds.findings.push(self.report_second(index, &new));
+        None
+    }
+
+    /// The finding about an object that differs from another one of its identity.
+    fn report_second(&self, first: usize, second: &DescribingObject) -> Finding {
+        let first = self
+            .found
+            .get(first)
+            .map(|first| format!("{}:{}", first.object.origin.file, first.object.origin.line));
+        let message =
+            format!("{} is in {}, too, with other content", second.object.id, first.unwrap_or_default());
+        let path = self.installations.get(second.installation).map_or("", |one| &one.path);
+        let help = format!(
+            "if each folder in `{path}` is that of a cluster, write `{}/{CLUSTER_PLACEHOLDER}`; otherwise, let `sources` name only \
+             one of the two",
+            path.trim_end_matches('/')
+        );
+        Finding::error("duplicate-object", &second.object, message).with_help(help)
+    }
+
+    /// Reads objects. Returns what they describe, and those that cannot be read yet, with the reasons.
+    fn read_level(
+        &self,
+        open: &[usize],
+        builds: &mut Builds,
+    ) -> (Vec<OpenSource>, Vec<(usize, DescriptionError)>) {
+        let (mut sources, mut failed) = (Vec::new(), Vec::new());
+        let mut open: Vec<(usize, &DescribingObject)> =
+            open.iter().filter_map(|index| Some((*index, self.found.get(*index)?))).collect();
+        open.sort_by_key(|(index, found)| (found.installation, *index));
+        for of_installation in open.chunk_by(|(_, a), (_, b)| a.installation == b.installation) {
+            let Some((_, DescribingObject { installation, .. })) = of_installation.first() else { continue };
+            let Some(runs) = self.installations.get(*installation) else { continue };
+            // What one cluster has is not seen in another.
+            let written = self.runner.files.written_objects().filter(|_| runs.cluster.is_none());
+            let flux = FluxReader::new(self.runner.tree, written.chain(&runs.objects));
+            let argo = ArgoReader { tree: self.runner.tree, clusters: self.clusters, usage: &self.usage };
+            for (index, found) in of_installation {
+                let read = match runs.controller {
+                    Controller::Flux => flux.read_object(&found.object),
+                    Controller::ArgoCd => argo.read_object(&found.object),
+                };
+                match read {
+                    Err(error) => failed.push((*index, error)),
+                    Ok(description) => {
+                        let notes = description.notes.into_iter();
+                        builds.findings.extend(notes.map(|note| note.into_finding(&found.object)));
+                        sources.extend(description.sources.into_iter().map(|mut source| {
+                            if source.clusters.is_none() {
+                                source.clusters = runs.cluster.clone().map(|name| [name].into());
+                            }
+                            OpenSource { source, installation: *installation, described_by: Some(*index) }
+                        }));
+                    }
+                }
+            }
+        }
+        (sources, failed)
+    }
+
+    /// Builds sources. Returns the objects among what was built that are to be read.
+    fn build_level(&mut self, sources: Vec<OpenSource>, builds: &mut Builds) -> Vec<usize> {
+        let listed: Vec<Result<Jobs, DescriptionError>> =
+            sources.iter().map(|open| self.list_jobs(&open.source)).collect();
+        let results = self.runner.run_jobs(listed.iter().flatten());
+        let mut found = Vec::new();
+        for (open, jobs) in sources.into_iter().zip(listed) {
+            let mut inputs = Vec::new();
+            let result =
+                jobs.and_then(|jobs| finish_described(&open.source, jobs, &results, builds, &mut inputs));
+            let mut result = result.map_err(|error| {
+                let failure =
+                    BuildError { code: "build-failed", why: error.why.clone(), help: None, place: None };
+                builds.findings.push(self.report_failure(&open, error));
+                failure
+            });
+            for object in self.take_describing(&open, result.as_deref_mut().unwrap_or_default()) {
+                found.extend(self.add_object(object, builds));
+            }
+            let described_by = open.described_by.and_then(|index| self.found.get(index));
+            let built = BuiltSource {
+                paths: vec![open.source.path.clone()],
+                is_configured: true,
+                is_chart: matches!(open.source.job, DescribedJob::Chart(_)),
+                is_restricted: open.source.clusters.is_some(),
+                records: vec![record_source(
+                    &open.source,
+                    described_by.map(|found| &found.object.id),
+                    described_by.map(|found| found.chain.clone()).unwrap_or_default(),
+                )],
+                result,
+            };
+            let OpenSource { installation, described_by, .. } = open;
+            self.finished.push(FinishedSource { built, inputs, installation, described_by });
+        }
+        found
+    }
+
+    /// The finding about a source that cannot be built.
+    fn report_failure(&self, open: &OpenSource, error: DescriptionError) -> Finding {
+        if let Some(found) = open.described_by.and_then(|index| self.found.get(index)) {
+            return error.into_finding(&found.object);
+        }
+        let runs = self.installations.get(open.installation);
+        let pointer = runs
+            .map_or_else(String::new, |runs| format!("/sources/{}/{}", runs.index, runs.controller.key()));
+        let message = format!("the folder `{}` cannot be built: {}", open.source.path, error.why);
+        let at = self.runner.files.locate_config(&pointer);
+        self.runner.files.config_finding("build-failed", at, &pointer, &message, error.help)
+    }
+
+    /// Takes the objects that describe sources out of what was built, and keeps what objects may refer to.
+    fn take_describing(&mut self, open: &OpenSource, variants: &mut [BuiltVariant]) -> Vec<DescribingObject> {
+        let mut taken = Vec::new();
+        let Some(runs) = self.installations.get_mut(open.installation) else { return taken };
+        let by = open.described_by.and_then(|index| self.found.get(index));
+        let chain: Vec<ObjectRef> =
+            by.map(|by| by.chain.iter().chain([&by.object.id]).cloned().collect()).unwrap_or_default();
+        for variant in variants {
+            for object in variant.objects.extract_if(.., |object| runs.controller.describes(object)) {
+                let chain = chain.clone();
+                taken.push(DescribingObject { object, installation: open.installation, chain });
+            }
+            runs.objects.extend(variant.objects.iter().filter(|object| is_referred_to(object)).cloned());
+        }
+        taken
+    }
+
+    fn list_jobs(&self, source: &DescribedSource) -> Result<Jobs, DescriptionError> {
+        let mut jobs = Jobs::new();
+        let is_chart = matches!(source.job, DescribedJob::Chart(_));
+        if self.clusters.is_empty() || (!is_chart && source.clusters.is_none()) {
+            jobs.insert(list_job(source, self.runner.tree, None, &self.apis)?, Vec::new());
+            return Ok(jobs);
+        }
+        for cluster in source.select_clusters(self.clusters) {
+            let job = list_job(source, self.runner.tree, Some(cluster), &self.apis)?;
+            jobs.entry(job).or_default().push(cluster.name.clone());
+        }
+        Ok(jobs)
+    }
+
+    /// The finding about objects that are not read any more.
+    fn report_excess(&self, left: &[OpenSource]) -> Option<Finding> {
+        let found = left.iter().find_map(|open| self.found.get(open.described_by?))?;
+        let what = if self.found.len() > MAX_OBJECTS {
+            format!("the repo has more than {MAX_OBJECTS} objects of Flux or Argo CD that build others")
+        } else {
+            format!("it is built through more than {MAX_LEVELS} other objects")
+        };
+        Some(DescriptionError::new("", what).into_finding(&found.object))
+    }
+
+    /// The findings about Flux objects that wait for each other.
+    fn report_cycles(&self) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        let mut finished: BTreeSet<usize> = BTreeSet::new();
+        for start in 0..self.found.len() {
+            let mut path: Vec<(usize, Vec<usize>)> = vec![(start, self.list_dependencies(start))];
+            while let Some((_, next)) = path.last_mut() {
+                let Some(index) = next.pop() else {
+                    finished.extend(path.pop().map(|(index, _)| index));
+                    continue;
+                };
+                if finished.contains(&index) {
+                    continue;
+                }
+                match path.iter().position(|(on_path, _)| *on_path == index) {
+                    Some(at) => {
+                        let cycle = path.iter().skip(at).map(|(index, _)| *index).chain([index]);
+                        findings.extend(self.report_cycle(&cycle.collect::<Vec<_>>()));
+                    }
+                    None => path.push((index, self.list_dependencies(index))),
+                }
+            }
+        }
+        findings
+    }
+
+    /// The objects that one waits for.
+    fn list_dependencies(&self, index: usize) -> Vec<usize> {
+        let Some(found) = self.found.get(index) else { return Vec::new() };
+        let depends = found.object.body.pointer("/spec/dependsOn").and_then(Value::as_array);
+        let own = found.object.id.namespace.as_deref();
+        depends
+            .into_iter()
+            .flatten()
+            .filter_map(|one| {
+                let name = one.get("name")?.as_str()?;
+                let namespace = one.get("namespace").and_then(Value::as_str).or(own);
+                let (group, kind, ..) = owned_identity(&found.object);
+                let identity = (group, kind, namespace.map(str::to_owned), name.to_owned());
+                self.known.get(&(found.installation, identity)).copied()
+            })
+            .collect()
+    }
+
+    fn report_cycle(&self, cycle: &[usize]) -> Option<Finding> {
+        let names: Vec<String> =
+            cycle.iter().filter_map(|index| Some(self.found.get(*index)?.object.id.to_string())).collect();
+        let first = self.found.get(*cycle.first()?)?;
+        let message =
+            format!("Flux would never apply these objects, which wait for each other: {}", names.join(" → "));
+        Some(
+            Finding::error("dependency-cycle", &first.object, message)
+                .with_pointer("/spec/dependsOn")
+                .with_help("remove one of the entries in `dependsOn`"),
+        )
+    }
+
+    /// What was built. What only some clusters receive is one source.
+    fn join_restricted(self) -> Vec<(BuiltSource, Vec<String>)> {
+        let described: BTreeSet<(usize, String)> = self
+            .finished
+            .iter()
+            .filter(|finished| finished.described_by.is_some())
+            .flat_map(|finished| {
+                finished.built.paths.iter().map(|path| (finished.installation, path.clone()))
+            })
+            .collect();
+        let mut built: Vec<(BuiltSource, Vec<String>)> = Vec::new();
+        let mut restricted: Option<(BuiltSource, Vec<String>)> = None;
+        for FinishedSource { built: mut one, inputs, installation, described_by } in self.finished {
+            // The folder of a cluster was built to find what describes it: Flux's bootstrap does.
+            if described_by.is_none()
+                && one.paths.iter().any(|path| described.contains(&(installation, path.clone())))
+            {
+                continue;
+            }
+            if !one.is_restricted {
+                built.push((one, inputs));
+                continue;
+            }
+            let Some((all, files)) = &mut restricted else {
+                restricted = Some((one, inputs));
+                continue;
+            };
+            let record = all.records.len();
+            one.result.iter_mut().flatten().for_each(|variant| variant.record = record);
+            all.records.append(&mut one.records);
+            all.paths.extend(one.paths);
+            files.extend(inputs);
+            match (&mut all.result, one.result) {
+                (Ok(variants), Ok(more)) => variants.extend(more),
+                (all @ Err(_), Ok(more)) => *all = Ok(more),
+                (_, Err(_)) => {}
+            }
+        }
+        built.extend(restricted);
+        built
+    }
+}
+
+/// Whether objects of Flux and Argo CD may refer to an object: values, variables, sources and decisions.
+fn is_referred_to(object: &Object) -> bool {
+    matches!(object.id.kind.as_str(), "ConfigMap" | "Secret")
+        || object.id.group().ends_with(".toolkit.fluxcd.io")
+        || object.body.get("status").is_some()
+}
+
+/// What was built of a source that an object describes.
+fn finish_described(
+    source: &DescribedSource,
+    jobs: Jobs,
+    results: &JobResults,
+    builds: &mut Builds,
+    inputs: &mut Vec<String>,
+) -> Result<Vec<BuiltVariant>, DescriptionError> {
+    let mut variants = Vec::new();
+    for (job, mut clusters) in jobs {
+        clusters.sort();
+        let Some(result) = results.get(&job) else { continue };
+        let parsed = result.as_ref().map_err(|error| DescriptionError {
+            pointer: String::new(),
+            why: match &error.place {
+                Some((file, line)) if *line > 0 => format!("{file}:{line}: {}", error.why),
+                _ => error.why.clone(),
+            },
+            help: error.help.clone(),
+        })?;
+        inputs.extend(parsed.inputs.iter().map(|file| file.path.clone()));
+        builds.findings.extend(parsed.findings.iter().cloned());
+        builds.renamed.extend(parsed.renamed.iter().cloned());
+        let objects = source.changes.change_objects(parsed.objects.clone());
+        let objects = objects.map_err(|why| DescriptionError::new("/spec/postBuild", why))?;
+        let (namespace, inputs) = (source.namespace.clone(), parsed.inputs.clone());
+        variants.push(BuiltVariant { clusters, namespace, objects, inputs, record: 0 });
+    }
+    variants.sort_by(|a, b| a.clusters.cmp(&b.clusters));
+    Ok(variants)
+}
