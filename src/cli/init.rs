@@ -18,7 +18,7 @@ use federate_engine::{DraftedInventory, draft_inventory};
 use federate_kubernetes::ObjectRef;
 use federate_kubernetes::finding::join_names;
 use federate_repo::Role;
-use federate_session::{Session, SessionOptions};
+use federate_session::{Session, SessionOptions, guess_clusters};
 use federate_source::WorkTree;
 
 mod files;
@@ -101,15 +101,20 @@ impl InitCommand {
         let session = self.open_session()?;
         let situation = self.read_situation(&session)?;
         self.refuse_options_without_effect(&situation)?;
+        let layout = session.find_tool_layout().filter(|_| situation.dialect.is_none());
+        let mut names = self.clusters.clone();
+        names.extend(layout.iter().flat_map(|layout| layout.clusters.iter().cloned()));
+        names.sort();
+        names.dedup();
         let drafted = if situation.has_clusters {
             DraftedInventory::default()
         } else {
-            draft_inventory(DIALECTS, session.repo(), &self.clusters)
+            draft_inventory(DIALECTS, session.repo(), if layout.is_some() { &names } else { &self.clusters })
         };
         if !situation.has_clusters && drafted.clusters.is_empty() {
             return Err(self.no_clusters_named(&session));
         }
-        let proposed = ProposedSources::new(&session, &drafted.clusters);
+        let proposed = ProposedSources::new(&session, &drafted.clusters, layout.as_ref());
         // What charts seem to give is to be placed, too.
         let templates: Vec<&ObjectRef> = session
             .repo()
@@ -141,6 +146,14 @@ impl InitCommand {
         }
         let mut notes = Self::inventory_notes(&drafted);
         notes.extend(proposed.list_notes(new.iter().any(|file| is_config(&file.path))));
+        if layout.is_some_and(|layout| layout.uses_own_cluster)
+            && session.repo().config.argocd.cluster.is_none()
+        {
+            notes.push(
+                "Applications go to the cluster in which Argo CD runs: name it in federate.yaml with `argocd: {cluster: NAME}`"
+                    .to_owned(),
+            );
+        }
         notes.extend(ci.notes);
         notes.extend(gitops_tools::collect_notes(&self.repo, new.get(..in_repo).unwrap_or_default()));
         if !self.dry_run {
@@ -210,8 +223,13 @@ impl InitCommand {
         } else {
             "the repo has no inventory, and its policies name no cluster and select by no label, region or zone"
         };
+        let guessed = guess_clusters(&session.repo().builds);
+        let (names, why) = match guessed.iter().map(String::as_str).collect::<Vec<_>>().join(" ") {
+            names if names.is_empty() => ("eu-1 us-1".to_owned(), "name them"),
+            names => (names, "as the folders of kustomizations are named"),
+        };
         CommandError::Failed(format!(
-            "which clusters there are is not known: {what}\n  federate init{repo} --cluster eu-1 us-1   # name them\n  \
+            "which clusters there are is not known: {what}\n  federate init{repo} --cluster {names}   # {why}\n  \
              federate snapshot{repo} --hub-context CONTEXT --out snapshot   # or read them from a control plane; then add \
              `--snapshot snapshot` to each command"
         ))
@@ -245,9 +263,19 @@ impl InitCommand {
             config
         };
         let lists_clusters = !situation.has_clusters && situation.dialect.is_none();
+        // Policies of Karmada place nothing in namespaces that it reserves, and where no control plane is, nothing is reserved.
+        let is_reserved =
+            |id: &ObjectRef| id.namespace.as_deref().is_some_and(|namespace| namespace.starts_with("kube-"));
+        let mut templates = situation.session.repo().templates.iter();
+        let places_all = lists_clusters
+            && !has_config
+            && !proposed.have_destinations()
+            && templates.any(|template| is_reserved(&template.object.id));
         if !situation.has_clusters {
             let from_policies = drafted.clusters.iter().any(|cluster| !self.clusters.contains(&cluster.name));
-            let what = if from_policies {
+            let what = if proposed.have_destinations() {
+                "the clusters that the objects of Flux and Argo CD name".to_owned()
+            } else if from_policies {
                 "the clusters that the policies name and select".to_owned()
             } else {
                 "the clusters: set their labels and regions".to_owned()
@@ -256,9 +284,9 @@ impl InitCommand {
                 let what = if proposed.entries().is_empty() {
                     what
                 } else {
-                    format!("{what}; and {SOURCES_WRITTEN}")
+                    format!("{what}; and {}", proposed.describe())
                 };
-                let text = files::format_config(&drafted.clusters, proposed.entries());
+                let text = files::format_config(&drafted.clusters, proposed.entries(), places_all);
                 new.push(NewFile { path: config.clone(), what, text });
             } else {
                 let path = self.free_path(&["clusters.yaml", "inventory.yaml", "federate-clusters.yaml"])?;
@@ -266,10 +294,11 @@ impl InitCommand {
             }
         }
         if !has_config && !lists_clusters && !proposed.entries().is_empty() {
-            let text = files::format_config(&[], proposed.entries());
-            new.push(NewFile { path: config, what: SOURCES_WRITTEN.to_owned(), text });
+            let text = files::format_config(&[], proposed.entries(), false);
+            new.push(NewFile { path: config, what: proposed.describe().to_owned(), text });
         }
-        if let Some(policy) = starter.policy.as_ref().filter(|_| !situation.has_policies) {
+        let needs_policy = !situation.has_policies && !places_all && !proposed.have_destinations();
+        if let Some(policy) = starter.policy.as_ref().filter(|_| needs_policy) {
             let what = "a policy that places every object on every cluster".to_owned();
             let text = files::format_yaml(std::slice::from_ref(policy));
             let path = self.free_path(&["policy.yaml", "placement.yaml", "federate-policy.yaml"])?;
@@ -358,9 +387,6 @@ impl InitCommand {
         format!("\nNext:\n  {}\n", steps.join("\n  "))
     }
 }
-
-/// What `sources` in a new `federate.yaml` are, for the user.
-const SOURCES_WRITTEN: &str = "what kustomize and Helm build: set releases, namespaces and values";
 
 /// Whether a file is the configuration.
 fn is_config(path: &Path) -> bool {

@@ -379,11 +379,10 @@ fn sources_are_printed_where_the_configuration_exists() {
     repo.write("federate.yaml", config);
     let ran = repo.run("init").code(0).out;
     assert!(ran.contains("note: federate.yaml exists and lacks these sources"), "{ran}");
-    assert!(
-        ran.contains("- chart: charts/api\n") && ran.contains("- kustomize: apps/web/clusters/eu-1\n"),
-        "{ran}"
-    );
-    assert!(ran.contains("note: apps/web/clusters/us-1 builds what a listed kustomization builds"), "{ran}");
+    assert!(ran.contains("- chart: charts/api\n") && !ran.contains("- kustomize:"), "{ran}");
+    let choice = "note: apps/web/clusters/eu-1, apps/web/clusters/us-1 build the same objects, and no cluster is named like their \
+                  folders: name the clusters so, or choose one with `sources: [{kustomize: apps/web/clusters/eu-1}]`";
+    assert!(ran.contains(choice), "{ran}");
     assert_eq!(repo.read("federate.yaml"), config);
     // With the sources that are printed, nothing is left to propose.
     let lines = ran.split("when it lists them:\n").nth(1).unwrap().split("\nnote: ").next().unwrap();
@@ -391,4 +390,79 @@ fn sources_are_printed_where_the_configuration_exists() {
     repo.write("federate.yaml", format!("{config}sources:\n{sources}\n"));
     repo.write(".federateignore", "apps/web/clusters/us-1/\n");
     assert!(!repo.run("init").code(0).out.contains("lacks these sources"));
+}
+
+#[test]
+fn folders_of_environments_are_those_of_clusters_with_their_names() {
+    let mut repo = Sandbox::new();
+    for (app, environments) in [("a", ["dev", "prod"]), ("b", ["prod", "test"])] {
+        repo = repo
+            .file(&format!("apps/{app}/base/kustomization.yaml"), "resources: [web.yaml]\n")
+            .file(&format!("apps/{app}/base/web.yaml"), WEB.replace("name: web", &format!("name: {app}")));
+        for environment in environments {
+            repo =
+                repo.file(&format!("apps/{app}/{environment}/kustomization.yaml"), "resources: [../base]\n");
+        }
+    }
+    // Without names, those of the folders are proposed.
+    let ran = repo.run("init").code(2).err;
+    assert!(
+        ran.contains("federate init --cluster dev prod test   # as the folders of kustomizations are named"),
+        "{ran}"
+    );
+    let ran = repo.run("init --cluster dev prod test --dry-run").code(0).out;
+    // A cluster without a folder receives nothing.
+    assert!(ran.contains("- kustomize: {}\n  perCluster: apps/a/{cluster}\n- kustomize: {}\n  perCluster: apps/b/{cluster}\n"), "{ran}");
+    let ran = repo.run("init --cluster eu-1 --dry-run").code(0).out;
+    assert!(
+        !ran.contains("- kustomize") && ran.contains("note: apps/a/dev, apps/a/prod build the same objects"),
+        "{ran}"
+    );
+}
+
+#[test]
+fn a_repo_of_flux_or_argo_cd_says_its_clusters() {
+    let sync = |path: &str| {
+        format!(
+            "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: flux-system, namespace: flux-system}}\nspec: \
+             {{interval: 10m, path: ./{path}, prune: true, sourceRef: {{kind: GitRepository, name: flux-system}}}}\n"
+        )
+    };
+    let repo = Sandbox::new()
+        .file("clusters/eu/flux-system/gotk-sync.yaml", sync("clusters/eu"))
+        .file("clusters/eu/flux-system/kustomization.yaml", "resources: [gotk-sync.yaml]\n")
+        .file("clusters/us/flux-system/gotk-sync.yaml", "# written by flux bootstrap\n")
+        .file("clusters/eu/web.yaml", WEB)
+        .file("clusters/us/web.yaml", WEB);
+    let ran = repo.run("init --ci none").code(0).out;
+    assert!(ran.contains("the clusters that the objects of Flux and Argo CD name; and what their controllers build for each"), "{ran}");
+    let config = repo.read("federate.yaml");
+    assert!(config.contains("- name: eu\n") && config.contains("- name: us\n"), "{config}");
+    assert!(config.ends_with("sources:\n- flux: clusters/{cluster}\n"), "{config}");
+    assert!(!repo.path("policy.yaml").exists(), "the folders are the placement");
+    let application = "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: NAME, namespace: argocd}\nspec: {project: default, \
+                       source: {repoURL: x, path: web}, destination: {namespace: shop, DESTINATION}}\n";
+    let application =
+        |name: &str, destination: &str| application.replace("NAME", name).replace("DESTINATION", destination);
+    let repo = Sandbox::new()
+        .file("argo/apps/web.yaml", application("web", "name: eu"))
+        .file("argo/own.yaml", application("own", "server: https://kubernetes.default.svc"))
+        .file("web/web.yaml", WEB);
+    let ran = repo.run("init --ci none").code(0).out;
+    assert!(ran.contains("name it in federate.yaml with `argocd: {cluster: NAME}`"), "{ran}");
+    assert!(
+        repo.read("federate.yaml").ends_with("sources:\n- argocd: argo\n"),
+        "{}",
+        repo.read("federate.yaml")
+    );
+}
+
+#[test]
+fn where_no_control_plane_is_no_namespace_is_reserved() {
+    let repo = Sandbox::new().file("web.yaml", WEB.replace("namespace: shop", "namespace: kube-system"));
+    repo.run("init --cluster m1 --ci none").code(0);
+    assert!(repo.read("federate.yaml").contains("unplaced: everywhere\n"));
+    assert!(!repo.path("policy.yaml").exists());
+    let plan = repo.run("plan").code(0).out;
+    assert!(plan.contains("m1"), "{plan}");
 }

@@ -56,11 +56,7 @@ fn each_cluster_receives_what_its_folder_leads_to() {
     for (cluster, tier) in [("eu", "gold"), ("us", "silver")] {
         assert_eq!(
             repo.files(&format!("out/{cluster}")),
-            [
-                "default/deployment.apps_web.yaml",
-                "flux-system/configmap_vars.yaml",
-                "shop/configmap_api.yaml"
-            ]
+            ["flux-system/configmap_vars.yaml", "shop/configmap_api.yaml", "shop/deployment.apps_web.yaml"]
         );
         let map = objects(&repo.read(&format!("out/{cluster}/shop/configmap_api.yaml")));
         assert_eq!(map.into_values().next().unwrap()["data"], json!({ "tier": tier }));

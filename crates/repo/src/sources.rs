@@ -110,6 +110,7 @@ impl SourceEntry<'_> {
     fn path(&self) -> &str {
         match &self.kind {
             SourceKind::Kustomize(path)
+            | SourceKind::Overlays(path)
             | SourceKind::Chart(path)
             | SourceKind::Flux(path)
             | SourceKind::ArgoCd(path) => path,
@@ -124,6 +125,15 @@ impl SourceEntry<'_> {
         apis: &ApiClasses,
     ) -> Result<Jobs, SourceProblem> {
         let mut jobs = Jobs::new();
+        if let SourceKind::Overlays(pattern) = &self.kind {
+            for cluster in clusters {
+                let folder = pattern.replace(CLUSTER_PLACEHOLDER, &cluster.name);
+                if has_kustomization(tree, &folder) {
+                    jobs.insert(self.kustomization_job(folder), vec![cluster.name.clone()]);
+                }
+            }
+            return Ok(jobs);
+        }
         if clusters.is_empty() || !self.is_per_cluster() {
             jobs.insert(self.job_for(tree, None, &[].into())?, Vec::new());
             return Ok(jobs);
@@ -136,6 +146,16 @@ impl SourceEntry<'_> {
             names.sort();
         }
         Ok(jobs)
+    }
+
+    fn kustomization_job(&self, folder: String) -> BuildJob {
+        let restrictor = self.config.map(|(_, config)| config.load_restrictor);
+        BuildJob::Kustomization(Box::new(KustomizationJob {
+            folder,
+            is_unrestricted: restrictor == Some(LoadRestrictor::None),
+            edits: String::new(),
+            generation: FileGeneration::Never,
+        }))
     }
 
     fn job_for(
@@ -154,12 +174,7 @@ impl SourceEntry<'_> {
                 }
                 _ => None,
             };
-            return Ok(BuildJob::Kustomization(Box::new(KustomizationJob {
-                folder: overlay.unwrap_or_else(|| self.path().to_owned()),
-                is_unrestricted: config.is_some_and(|config| config.load_restrictor == LoadRestrictor::None),
-                edits: String::new(),
-                generation: FileGeneration::Never,
-            })));
+            return Ok(self.kustomization_job(overlay.unwrap_or_else(|| self.path().to_owned())));
         };
         let default = SourceConfig::default();
         let config = config.unwrap_or(&default);
@@ -463,7 +478,7 @@ impl Runner<'_> {
             paths: vec![entry.path().to_owned()],
             is_configured: index.is_some(),
             is_chart,
-            is_restricted: false,
+            is_restricted: matches!(entry.kind, SourceKind::Overlays(_)),
             records: vec![SourceRecord {
                 path: entry.path().to_owned(),
                 is_chart,
@@ -534,6 +549,7 @@ impl Builds {
     /// Takes the templates out of what kustomizations build that others build too, unless `federate.yaml` names them: only
     /// the user knows which one is meant.
     fn separate_ambiguous(&mut self, claims: &dyn Claims) {
+        self.drop_built_by_others();
         let mut builders: BTreeMap<(String, String, Option<String>, String), BTreeSet<usize>> =
             BTreeMap::new();
         for (index, source) in self
@@ -569,6 +585,50 @@ impl Builds {
             let folders = sources.iter().filter_map(|index| self.sources.get(*index));
             let folders = folders.flat_map(|source| source.paths.iter().cloned()).collect();
             self.ambiguous.push(AmbiguousRoots { folders, objects });
+        }
+    }
+
+    /// Takes the objects out of what unnamed kustomizations build that a source of `federate.yaml` builds, which was chosen thereby.
+    fn drop_built_by_others(&mut self) {
+        let (named, unnamed): (Vec<_>, Vec<_>) =
+            self.sources.iter_mut().partition(|source| source.is_configured);
+        let chosen: BTreeMap<_, &str> = named
+            .iter()
+            .flat_map(|source| {
+                let path = source.paths.first().map_or("", String::as_str);
+                let variants = source.result.iter().flatten();
+                variants
+                    .flat_map(|variant| &variant.objects)
+                    .map(move |object| (owned_identity(object), path))
+            })
+            .collect();
+        if chosen.is_empty() {
+            return;
+        }
+        for source in unnamed {
+            let folder = source.paths.first().map_or("", String::as_str);
+            let variants = source.result.iter_mut().flatten();
+            let dropped: Vec<Object> = variants
+                .flat_map(|variant| {
+                    variant.objects.extract_if(.., |object| chosen.contains_key(&owned_identity(object)))
+                })
+                .collect();
+            let Some(first) = dropped.first() else { continue };
+            let by = chosen.get(&owned_identity(first)).copied().unwrap_or_default();
+            let (what, pronoun) = match dropped.len() {
+                1 => (first.id.to_string(), "it"),
+                count => (format!("{count} objects, {} among them", first.id), "them"),
+            };
+            let message = format!(
+                "the kustomization `{folder}` builds {what}, but `sources` in federate.yaml takes {pronoun} from `{by}`"
+            );
+            let file = kustomization_paths(folder);
+            let file = file.iter().find(|path| self.inputs.contains(*path)).unwrap_or(&file[0]);
+            let finding =
+                Finding::in_file(Severity::Warning, "not-chosen", &file.as_str().into(), None, message);
+            self.findings.push(finding.with_help(format!(
+                "list `{folder}/` in .federateignore, or name it in `sources` for some clusters"
+            )));
         }
     }
 

@@ -38,6 +38,7 @@ mod explanation;
 mod facts;
 mod kind_name;
 mod known_kinds;
+mod layouts;
 pub mod left_out;
 #[cfg(feature = "live")]
 mod member_contexts;
@@ -62,6 +63,7 @@ pub use comparison::{FindingChanges, RenderedState, RevisionComparison};
 pub use explanation::{NamedObject, NotFound};
 #[cfg(feature = "live")]
 pub use federate_live::ServerOptions;
+pub use layouts::ToolLayout;
 #[cfg(feature = "live")]
 pub use member_contexts::RepoContexts;
 #[cfg(feature = "live")]
@@ -72,5 +74,5 @@ pub use provenance::Provenance;
 pub use reconciler::servers::Surveyed;
 pub use reconciler::{AwaitingObjects, Purpose, ReconcileOptions, Reconciler};
 pub use session::{Destination, Session, SessionOptions, UpdateScope};
-pub use source_proposals::SourceProposal;
+pub use source_proposals::{SourceProposal, guess_clusters};
 pub use whatif::{ScenarioOutcome, ScenarioRunner, UnitOutcome};

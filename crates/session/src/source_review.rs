@@ -436,7 +436,10 @@ impl<'r> BuildReview<'r> {
         let chosen = ChosenKustomization::from_folders(&self.build.alternatives, self.clusters);
         let folder = &chosen.folder;
         match &chosen.overlays {
-            Some(pattern) => format!("`sources: [{{kustomize: {folder}, perCluster: \"{pattern}\"}}]`"),
+            Some(pattern) if chosen.is_complete => {
+                format!("`sources: [{{kustomize: {folder}, perCluster: \"{pattern}\"}}]`")
+            }
+            Some(pattern) => format!("`sources: [{{kustomize: {{}}, perCluster: \"{pattern}\"}}]`"),
             None => format!("`sources: [{{kustomize: {folder}}}]`, and list the others in .federateignore"),
         }
     }

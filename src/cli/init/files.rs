@@ -10,11 +10,14 @@ const GITHUB_WORKFLOW: &str = include_str!("../../../docs/ci/github.yml");
 /// The pipeline of the documentation for GitLab.
 const GITLAB_PIPELINE: &str = include_str!("../../../docs/ci/gitlab-ci.yml");
 
-/// `federate.yaml` with the clusters and sources.
-pub(super) fn format_config(clusters: &[ConfiguredCluster], sources: &[Value]) -> String {
+/// `federate.yaml` with the clusters and sources. `places_all`: whether every object goes to every cluster.
+pub(super) fn format_config(clusters: &[ConfiguredCluster], sources: &[Value], places_all: bool) -> String {
     let mut config = json!({"apiVersion": "federate.dev/v1alpha1", "kind": "Config"});
     if !clusters.is_empty() {
         config["clusters"] = clusters.iter().map(cluster_to_json).collect();
+    }
+    if places_all {
+        config["unplaced"] = "everywhere".into();
     }
     if !sources.is_empty() {
         config["sources"] = sources.into();

@@ -9,31 +9,65 @@ use federate_kubernetes::ObjectRef;
 use federate_kubernetes::finding::join_names;
 use federate_repo::BuildRoot;
 use federate_repo::config::ConfiguredCluster;
-use federate_session::Session;
+use federate_session::{Session, SourceProposal, ToolLayout};
 
 /// How many folders a note names.
 const MAX_FOLDERS: usize = 5;
 
+/// How many groups of folders are named.
+const MAX_CHOICES: usize = 3;
+
 /// The sources that the repo lacks.
 pub(super) struct ProposedSources<'s> {
     entries: Vec<Value>,
-    /// The folders that build what a chosen one builds.
-    not_chosen: Vec<String>,
+    /// Whether the sources place what they build.
+    has_destinations: bool,
+    /// Folders that build the same, of which one must be chosen.
+    choices: Vec<Vec<String>>,
     /// What the sources build from.
     builds: Vec<&'s BuildRoot>,
 }
 
 impl<'s> ProposedSources<'s> {
     /// Looks for charts and kustomizations. `drafted` are clusters that the inventory does not have yet.
-    pub(super) fn new(session: &'s Session, drafted: &[ConfiguredCluster]) -> Self {
+    pub(super) fn new(
+        session: &'s Session,
+        drafted: &[ConfiguredCluster],
+        layout: Option<&ToolLayout>,
+    ) -> Self {
+        // What Flux or Argo CD builds of charts and kustomizations is not built a second time.
+        if let Some(layout) = layout {
+            let entries =
+                if session.repo().config.sources.is_empty() { layout.sources.clone() } else { Vec::new() };
+            return Self { entries, has_destinations: true, choices: Vec::new(), builds: Vec::new() };
+        }
         let known = session.clusters().iter().map(|cluster| cluster.name.as_ref());
         let names: BTreeSet<&str> =
             known.chain(drafted.iter().map(|cluster| cluster.name.as_str())).collect();
         let proposals = session.propose_sources(&names);
-        let not_chosen = proposals.iter().flat_map(|proposal| proposal.not_chosen.iter().cloned()).collect();
-        let entries: Vec<Value> = proposals.into_iter().map(|proposal| proposal.entry).collect();
+        let (mut entries, mut choices) = (Vec::new(), Vec::new());
+        for proposal in proposals {
+            match proposal {
+                SourceProposal::Source(entry) => entries.push(entry),
+                SourceProposal::Choice(folders) => choices.push(folders),
+            }
+        }
         let builds = if entries.is_empty() { Vec::new() } else { session.repo().builds.iter().collect() };
-        Self { entries, not_chosen, builds }
+        Self { entries, has_destinations: false, choices, builds }
+    }
+
+    /// Whether the sources place what they build, without a policy.
+    pub(super) fn have_destinations(&self) -> bool {
+        self.has_destinations
+    }
+
+    /// What they are, for the user.
+    pub(super) fn describe(&self) -> &'static str {
+        if self.has_destinations {
+            "what their controllers build for each"
+        } else {
+            "what kustomize and Helm build: set releases, namespaces and values"
+        }
     }
 
     /// The items of `sources`.
@@ -57,14 +91,19 @@ impl<'s> ProposedSources<'s> {
                 lines.trim_end()
             ));
         }
-        if !self.not_chosen.is_empty() {
-            let folders: Vec<&str> = self.not_chosen.iter().map(String::as_str).collect();
-            let one = folders.len() == 1;
+        for folders in self.choices.iter().take(MAX_CHOICES) {
+            let names: Vec<&str> = folders.iter().map(String::as_str).collect();
+            let first = names.first().copied().unwrap_or_default();
             notes.push(format!(
-                "{} {} what a listed kustomization builds: choose, and list the {} in .federateignore",
-                join_names(&folders, MAX_FOLDERS),
-                if one { "builds" } else { "build" },
-                if one { "other" } else { "others" },
+                "{} build the same objects, and no cluster is named like their folders: name the clusters so, or choose one with \
+                 `sources: [{{kustomize: {first}}}]` in federate.yaml",
+                join_names(&names, MAX_FOLDERS),
+            ));
+        }
+        if self.choices.len() > MAX_CHOICES {
+            notes.push(format!(
+                "{} more groups of kustomizations build the same objects",
+                self.choices.len() - MAX_CHOICES
             ));
         }
         notes

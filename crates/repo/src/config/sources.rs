@@ -31,7 +31,7 @@ pub struct SourceConfig {
     /// Values that win over those of the files.
     pub set: Map<String, Value>,
     /// For a kustomization, the folder of the overlay for a cluster, with `{cluster}` for its name: the overlay is built
-    /// where it exists, and the folder of `kustomize` for the other clusters. For a chart, values for some clusters;
+    /// where it exists, and the folder of `kustomize` for the other clusters, or nothing if that is `{}`. For a chart, values for some clusters;
     /// every entry that matches applies, in order.
     pub per_cluster: Option<PerCluster>,
     /// Whether the definitions in the folder `crds` of a chart are left out.
@@ -136,6 +136,8 @@ pub enum LoadRestrictor {
 pub enum SourceKind {
     /// A folder with a kustomization.
     Kustomize(String),
+    /// Folders with the kustomizations of clusters, with `{cluster}` for their names. Other clusters receive nothing.
+    Overlays(String),
     /// A chart.
     Chart(String),
     /// Flux objects.
@@ -161,7 +163,12 @@ impl SourceConfig {
             return Err((other, format!("a source has either `{}` or `{}`", &key[1..], &other[1..])));
         }
         let kind = match key {
-            "/kustomize" => SourceKind::Kustomize(self.choose_path(self.kustomize.as_ref(), key)?),
+            "/kustomize" => match (&self.kustomize, &self.path, &self.per_cluster) {
+                (Some(SourcePath::Beside(_)), None, Some(PerCluster::Overlay(folder))) => {
+                    SourceKind::Overlays(read_path(folder, "/perCluster")?)
+                }
+                _ => SourceKind::Kustomize(self.choose_path(self.kustomize.as_ref(), key)?),
+            },
             "/chart" => SourceKind::Chart(self.choose_path(self.chart.as_ref(), key)?),
             "/flux" => SourceKind::Flux(read_path(self.flux.as_deref().unwrap_or_default(), key)?),
             _ => SourceKind::ArgoCd(read_path(self.argocd.as_deref().unwrap_or_default(), key)?),
@@ -199,12 +206,14 @@ impl SourceConfig {
                 return Err((key, format!("`{}` is for charts", &key[1..])));
             }
         }
-        if self.load_restrictor != LoadRestrictor::RootOnly && !matches!(kind, SourceKind::Kustomize(_)) {
+        if self.load_restrictor != LoadRestrictor::RootOnly
+            && !matches!(kind, SourceKind::Kustomize(_) | SourceKind::Overlays(_))
+        {
             return Err(("/loadRestrictor", "`loadRestrictor` is for kustomizations".to_owned()));
         }
         match (&self.per_cluster, kind) {
             (None, _) => {}
-            (Some(PerCluster::Overlay(folder)), SourceKind::Kustomize(_)) => {
+            (Some(PerCluster::Overlay(folder)), SourceKind::Kustomize(_) | SourceKind::Overlays(_)) => {
                 if !folder.contains(CLUSTER_PLACEHOLDER) {
                     return Err((
                         "/perCluster",
@@ -220,7 +229,7 @@ impl SourceConfig {
                     "for a chart, it is a list of `clusters` with `values` or `set`".to_owned(),
                 ));
             }
-            (Some(_), SourceKind::Kustomize(_)) => {
+            (Some(_), SourceKind::Kustomize(_) | SourceKind::Overlays(_)) => {
                 return Err((
                     "/perCluster",
                     format!("for a kustomization, it is a folder with `{CLUSTER_PLACEHOLDER}`"),
@@ -294,6 +303,8 @@ mod tests {
         let web = || SourceKind::Kustomize("apps/web".to_owned());
         assert_eq!(kind(json!({"kustomize": "./apps/web/"})), Ok(web()));
         assert_eq!(kind(json!({"path": "apps/web", "kustomize": {}})), Ok(web()));
+        let overlays = SourceKind::Overlays("web/{cluster}".to_owned());
+        assert_eq!(kind(json!({"kustomize": {}, "perCluster": "./web/{cluster}"})), Ok(overlays));
         assert_eq!(
             kind(json!({"chart": "c.tgz", "release": "a"})),
             Ok(SourceKind::Chart("c.tgz".to_owned()))
@@ -306,6 +317,8 @@ mod tests {
             (json!({"kustomize": {}}), "/kustomize"),
             (json!({"kustomize": "../a"}), "/kustomize"),
             (json!({"chart": "https://example.com/c.tgz"}), "/chart"),
+            (json!({"kustomize": {}, "perCluster": "a/b"}), "/perCluster"),
+            (json!({"kustomize": {}, "perCluster": "../{cluster}"}), "/perCluster"),
             (json!({"kustomize": "a", "values": ["b"]}), "/values"),
             (json!({"kustomize": "a", "perCluster": "b"}), "/perCluster"),
             (json!({"kustomize": "a", "perCluster": []}), "/perCluster"),

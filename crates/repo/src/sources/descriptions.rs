@@ -170,7 +170,7 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
         let (controller, path) = match &entry.kind {
             SourceKind::Flux(path) => (Controller::Flux, path),
             SourceKind::ArgoCd(path) => (Controller::ArgoCd, path),
-            SourceKind::Kustomize(_) | SourceKind::Chart(_) => return,
+            SourceKind::Kustomize(_) | SourceKind::Overlays(_) | SourceKind::Chart(_) => return,
         };
         let index = entry.index;
         if !path.contains(CLUSTER_PLACEHOLDER) {
