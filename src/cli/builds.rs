@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::print_notice;
+use super::{print_notice, progress};
 use federate_builder::{BuildCache, Confiner, DEFAULT_RUN_TIME, ProgramBuilder, ProgramPaths};
 use federate_repo::build::Builder;
 
@@ -76,7 +76,7 @@ pub(super) fn shared_builder() -> Arc<dyn Builder> {
         let builder =
             ProgramBuilder::new(ProgramPaths::from_environment(), BuildCache::from_environment(), confiner());
         let builder = builder.with_run_time(seconds.map_or(DEFAULT_RUN_TIME, Duration::from_secs));
-        Arc::new(builder.with_notice(report_gap))
+        Arc::new(builder.with_notice(report_gap).with_progress(progress::count_builds))
     });
     programs.clone()
 }

@@ -11,7 +11,7 @@ use clap::builder::PossibleValuesParser;
 use super::builds::shared_builder;
 use super::output::check_output;
 use super::selection::SelectionArgs;
-use super::{CommandError, Exit, print_text, print_unchanged};
+use super::{CommandError, Exit, print_text, print_unchanged, progress};
 use federate_dialect::Starter;
 use federate_dialects::DIALECTS;
 use federate_engine::{DraftedInventory, draft_inventory};
@@ -180,6 +180,7 @@ impl InitCommand {
         let tree = WorkTree::open(&self.repo).map_err(|e| CommandError::Failed(e.message))?;
         let read = self.selection.read_options(&self.repo, &tree, None)?;
         let builder = Some(shared_builder());
+        progress::start_line("reading the folder");
         Ok(Session::open(&tree, SessionOptions::new(DIALECTS).with_read(read).with_builder(builder)))
     }
 

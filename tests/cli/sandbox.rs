@@ -102,7 +102,7 @@ impl Sandbox {
         command.args(line.split_whitespace()).current_dir(self.0.path()).env_remove("NO_COLOR");
         command.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
         // Whether this machine has the programs must not decide a test: those that build ask for them.
-        command.env("FEDERATE_KUSTOMIZE", "").env("FEDERATE_HELM", "");
+        command.env("FEDERATE_KUSTOMIZE", "").env("FEDERATE_HELM", "").env("FEDERATE_PROGRESS", "never");
         no_git_config(&mut command);
         command
     }

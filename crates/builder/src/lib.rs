@@ -6,6 +6,7 @@
 //! What it gives is kept by a digest of everything that it depends on ([`BuildCache`]), so that nothing is built twice.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -49,6 +50,8 @@ pub struct ProgramBuilder {
     run_time: Duration,
     /// Called once with a sentence if programs are not confined.
     notice: fn(&str),
+    /// Called with how many builds are done, of how many.
+    progress: fn(usize, usize),
     /// What this machine confines programs by, and whether that was said if it is little.
     confinement: OnceLock<Confinement>,
     noticed: Once,
@@ -65,6 +68,7 @@ impl ProgramBuilder {
             confiner,
             run_time: DEFAULT_RUN_TIME,
             notice: |_| {},
+            progress: |_, _| {},
             confinement: OnceLock::new(),
             noticed: Once::new(),
             found: Mutex::default(),
@@ -75,6 +79,12 @@ impl ProgramBuilder {
     #[must_use]
     pub fn with_notice(self, notice: fn(&str)) -> Self {
         Self { notice, ..self }
+    }
+
+    /// Calls this before and after each build of a run, from any thread, with how many are done, of how many.
+    #[must_use]
+    pub fn with_progress(self, progress: fn(usize, usize)) -> Self {
+        Self { progress, ..self }
     }
 
     /// Lets the programs of a run take this time together.
@@ -187,11 +197,17 @@ impl Builder for ProgramBuilder {
             .map(|(key, job)| (key, BuildInputs::read_job(source, job).map(Arc::new)))
             .collect();
         let time = RunTime::new(self.run_time, taken.duration());
+        let done = AtomicUsize::new(0);
+        (self.progress)(0, jobs.len());
         let built = jobs
             .par_iter()
-            .map(|job| match read.get(&inputs::key_of(job)) {
-                Some(inputs) => self.build_job(job, inputs, &time),
-                None => Err(error_of_run("its files were not read")),
+            .map(|job| {
+                let built = match read.get(&inputs::key_of(job)) {
+                    Some(inputs) => self.build_job(job, inputs, &time),
+                    None => Err(error_of_run("its files were not read")),
+                };
+                (self.progress)(done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
+                built
             })
             .collect();
         taken.add(time.elapsed());

@@ -699,9 +699,11 @@ impl UnexpandedRepo<'_> {
             repo.add_template(template);
         }
         let findings = if clusters.is_empty() {
-            let (others, ours): (Vec<_>, Vec<_>) = jinja.into_iter().partition(is_for_another_program);
+            let (ansible, others): (Vec<_>, Vec<_>) =
+                jinja.into_iter().partition(|file| other_tools::is_of_ansible(&file.path));
+            let (others, ours): (Vec<_>, Vec<_>) = others.into_iter().partition(is_for_another_program);
             repo.add_jinja_of_others(&others, &scopes, &claims);
-            report_no_clusters(&ours).into_iter().collect()
+            report_no_clusters(&ours).into_iter().chain(other_tools::report_ansible(&ansible)).collect()
         } else {
             let renderer = jinja::Renderer::new(clusters, &repo.config, jinja.len(), &scopes, &claims);
             let expanded: Vec<_> = jinja.par_iter().map(|file| renderer.expand_file(file)).collect();
@@ -749,8 +751,12 @@ impl Repo {
         scopes: &Scopes,
         claims: &classification::ClaimTable<'_>,
     ) -> Vec<Finding> {
-        let (mut findings, mut others) = (Vec::new(), Vec::new());
+        let (mut findings, mut others, mut ansible) = (Vec::new(), Vec::new(), Vec::new());
         for (file, (templates, wrong)) in jinja.into_iter().zip(expanded) {
+            if wrong.iter().any(Finding::is_error) && other_tools::is_of_ansible(&file.path) {
+                ansible.push(file);
+                continue;
+            }
             if wrong.iter().any(Finding::is_error) && is_for_another_program(&file) {
                 others.push(file);
                 continue;
@@ -761,6 +767,7 @@ impl Repo {
             findings.extend(wrong);
         }
         self.add_jinja_of_others(&others, scopes, claims);
+        findings.extend(other_tools::report_ansible(&ansible));
         findings
     }
 

@@ -62,6 +62,27 @@ fn report_tool(tool: &Tool, files: &[RepoFile]) -> Option<Finding> {
     Some(Finding::in_file(Severity::Warning, "other-tool", first, None, message).with_help(help))
 }
 
+/// Whether a `*.j2` file lies where Ansible has its templates: below a folder of its name, of playbooks, or of a role.
+pub(crate) fn is_of_ansible(path: &str) -> bool {
+    let folders: Vec<&str> = path.split('/').rev().skip(1).collect();
+    folders.iter().any(|name| matches!(*name, "ansible" | "playbooks"))
+        || folders.windows(3).any(|names| matches!(names, ["templates", _, "roles"]))
+}
+
+/// The finding about templates of Ansible, which are sorted by path.
+pub(crate) fn report_ansible(files: &[RepoFile]) -> Option<Finding> {
+    let first = files.first()?;
+    let others = match files.len() - 1 {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let message =
+        format!("this file{others} is of Ansible, which federate does not run: nothing of it is placed");
+    let folder = first.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let help = format!("list `{folder}/` in .federateignore");
+    Some(Finding::in_file(Severity::Warning, "other-tool", &first.path, None, message).with_help(help))
+}
+
 fn has_key(file: &RepoFile, key: &str) -> bool {
     let documents = federate_yaml::read_stream(&file.bytes).documents;
     match key {
@@ -69,5 +90,25 @@ fn has_key(file: &RepoFile, key: &str) -> bool {
             document.value.get("apiVersion").is_some() && document.value.get("kind").is_some()
         }),
         key => documents.iter().any(|document| document.value.get(key).is_some()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_of_ansible;
+
+    #[test]
+    fn ansible_is_known_by_its_folders() {
+        for (path, expected) in [
+            ("ansible/x.yaml.j2", true),
+            ("infra/ansible/templates/x.yaml.j2", true),
+            ("roles/k3s/templates/x.yaml.j2", true),
+            ("playbooks/a/x.yaml.j2", true),
+            ("roles/x.yaml.j2", false),
+            ("apps/templates/x.yaml.j2", false),
+            ("ansible.yaml.j2", false),
+        ] {
+            assert_eq!(is_of_ansible(path), expected, "{path}");
+        }
     }
 }

@@ -38,6 +38,10 @@ impl WorkTree {
                 unreadable_root(root, "it is not a folder").with_help("name the folder with the manifests")
             );
         }
+        if canonical.parent().is_none() {
+            return Err(unreadable_root(root, "it is the root of the file system")
+                .with_help("name the folder with the manifests"));
+        }
         Ok(Self { root: canonical, missing: Arc::default(), repository: OnceLock::new() })
     }
 
