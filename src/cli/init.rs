@@ -18,7 +18,7 @@ use federate_engine::{DraftedInventory, draft_inventory};
 use federate_kubernetes::ObjectRef;
 use federate_kubernetes::finding::join_names;
 use federate_repo::Role;
-use federate_session::{Session, SessionOptions, guess_clusters};
+use federate_session::{Session, SessionOptions, ToolLayout, guess_clusters};
 use federate_source::WorkTree;
 
 mod files;
@@ -112,7 +112,7 @@ impl InitCommand {
             draft_inventory(DIALECTS, session.repo(), if layout.is_some() { &names } else { &self.clusters })
         };
         if !situation.has_clusters && drafted.clusters.is_empty() {
-            return Err(self.no_clusters_named(&session));
+            return Err(self.no_clusters_named(&session, layout.as_ref()));
         }
         let proposed = ProposedSources::new(&session, &drafted.clusters, layout.as_ref());
         // What charts seem to give is to be placed, too.
@@ -217,7 +217,7 @@ impl InitCommand {
     }
 
     /// The error about a repo that says nothing about clusters.
-    fn no_clusters_named(&self, session: &Session) -> CommandError {
+    fn no_clusters_named(&self, session: &Session, layout: Option<&ToolLayout>) -> CommandError {
         let repo = self.repo_argument();
         let what = if session.repo().claimed.is_empty() {
             "the repo has no inventory and no policy"
@@ -226,6 +226,9 @@ impl InitCommand {
         };
         let guessed = guess_clusters(&session.repo().builds);
         let (names, why) = match guessed.iter().map(String::as_str).collect::<Vec<_>>().join(" ") {
+            _ if layout.is_some_and(|layout| layout.is_one_cluster) => {
+                ("NAME".to_owned(), "name the cluster in which Flux runs")
+            }
             names if names.is_empty() => ("eu-1 us-1".to_owned(), "name them"),
             names => (names, "as the folders of kustomizations are named"),
         };
@@ -287,7 +290,7 @@ impl InitCommand {
                 } else {
                     format!("{what}; and {}", proposed.describe())
                 };
-                let text = files::format_config(&drafted.clusters, proposed.entries(), places_all);
+                let text = files::format_config(&drafted.clusters, proposed, places_all);
                 new.push(NewFile { path: config.clone(), what, text });
             } else {
                 let path = self.free_path(&["clusters.yaml", "inventory.yaml", "federate-clusters.yaml"])?;
@@ -295,7 +298,7 @@ impl InitCommand {
             }
         }
         if !has_config && !lists_clusters && !proposed.entries().is_empty() {
-            let text = files::format_config(&[], proposed.entries(), false);
+            let text = files::format_config(&[], proposed, false);
             new.push(NewFile { path: config, what: proposed.describe().to_owned(), text });
         }
         let needs_policy = !situation.has_policies && !places_all && !proposed.have_destinations();

@@ -42,6 +42,22 @@ struct NotPlaced<'e> {
     is_placed_by_settings: bool,
 }
 
+/// One finding about all templates that neither a source nor a policy places.
+fn summarize_unplaced(mut findings: Vec<Finding>) -> Option<Finding> {
+    let others = findings.len().checked_sub(1)?;
+    let first = findings.swap_remove(0);
+    if others == 0 {
+        return Some(first);
+    }
+    let object = first.object.as_ref().map(ToString::to_string).unwrap_or_default();
+    let message = format!(
+        "{object} and {others} more are built by no source and placed by no policy, so they are rendered for no cluster"
+    );
+    let help =
+        "list their folders in .federateignore, or name what is to be read with `paths` in federate.yaml";
+    Some(Finding { message, help: Some(help.to_owned()), ..first })
+}
+
 impl Engine<'_> {
     /// Places every template.
     pub fn compute_plan(&self) -> PlanResult {
@@ -56,7 +72,12 @@ impl Engine<'_> {
         let stopped = findings.iter().any(|finding| finding.code == TOO_MUCH_WORK);
         if !self.places_everything() && !stopped {
             let why = self.why_unmatched(&plan, &mut findings);
-            findings.extend(why.into_iter().map(|unplaced| unplaced.finding));
+            let unplaced = why.into_iter().map(|unplaced| unplaced.finding);
+            if self.has_only_destinations() {
+                findings.extend(summarize_unplaced(unplaced.collect()));
+            } else {
+                findings.extend(unplaced);
+            }
         }
         findings.extend(self.unknown_own_kinds());
         PlanResult { plan, findings }
@@ -112,6 +133,12 @@ impl Engine<'_> {
             self.place_by_settings(&mut planned);
         }
         planned
+    }
+
+    /// Whether the repo has no policies, and sources that say where what they build goes: the rest is of other programs.
+    fn has_only_destinations(&self) -> bool {
+        self.repo.templates.iter().any(|template| template.has_destination)
+            && !self.repo.claimed.iter().any(|claimed| matches!(claimed.role, Role::Placement | Role::Bundle))
     }
 
     /// Whether every template is placed that no policy places.

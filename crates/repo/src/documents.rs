@@ -24,14 +24,22 @@ const PROGRAM_CONFIG_GROUPS: [&str; 9] = [
     "skaffold",
 ];
 
+/// The version of the documents that configure machines of Talos.
+const TALOS_VERSION: &str = "v1alpha1";
+
+/// Whether the head of an object is that of a document that no API server stores.
+pub(crate) fn is_program_version(api_version: &str) -> bool {
+    api_version == TALOS_VERSION || is_program(api_version.split_once('/').map_or("", |(group, _)| group))
+}
+
 /// Whether a document configures a program, such as kind, kustomize or the API server.
 fn is_program(group: &str) -> bool {
     PROGRAM_CONFIG_GROUPS.contains(&group) || group.ends_with(".config.k8s.io")
 }
 
 /// Whether a document is not an object although it has one of the two fields: the index of a Helm repository, a file of a
-/// program that numbers its formats (`apiVersion: 1`), or a document of another program whose `kind` is not a kind of
-/// Kubernetes.
+/// program that numbers its formats (`apiVersion: 1`), a document of Talos, whose version no API of Kubernetes has without a group, or one
+/// of another program whose `kind` is not a kind of Kubernetes.
 fn is_other(value: &Value) -> bool {
     match (value.get("apiVersion"), value.get("kind")) {
         (Some(Value::String(api_version)), None) => {
@@ -43,6 +51,7 @@ fn is_other(value: &Value) -> bool {
                     && (has_parts || value.as_object().is_none_or(|o| o.len() < 2)))
         }
         (Some(_), None) => true,
+        (Some(Value::String(api_version)), Some(_)) => api_version == TALOS_VERSION,
         (None, Some(Value::String(kind))) => {
             kind.starts_with(|c: char| c.is_ascii_lowercase())
                 && !kinds::kind_names().any(|known| known.eq_ignore_ascii_case(kind))

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use crate::documents::is_program_version;
 use federate_kubernetes::schema::find_similar;
 use federate_kubernetes::{Object, Origin, kinds};
 
@@ -197,6 +198,7 @@ pub(crate) fn outline_objects(file: &Arc<str>, text: &str, name: &str) -> Vec<Ob
         }
     }
     outlines.extend(outline.into_object(file));
+    outlines.retain(|object| !is_program_version(&object.id.api_version));
     for object in outlines.iter_mut().filter(|object| object.id.name.is_empty()) {
         name.clone_into(&mut object.id.name);
     }

@@ -124,6 +124,9 @@ pub fn format_unplaced(unplaced: &UnplacedExplanation) -> String {
 pub struct ExplainedObject {
     /// The place of its template, as `file:line`.
     pub origin: String,
+    /// The objects of Flux and Argo CD whose source it is from, each after the one that builds it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub built_by: Vec<Vec<ObjectRef>>,
     /// The decision.
     #[serde(flatten)]
     pub explanation: Explanation,
@@ -157,6 +160,7 @@ impl ExplainedObject {
     pub fn new(origin: &Origin, explanation: Explanation, manifests: Vec<ManifestOverrides>) -> Self {
         Self {
             origin: origin.to_string(),
+            built_by: Vec::new(),
             explanation,
             manifests,
             facts: Vec::new(),
@@ -169,6 +173,7 @@ impl ExplainedObject {
 pub fn format_explanation(explained: &ExplainedObject, style: TextStyle) -> String {
     let e = &explained.explanation;
     let mut out = format!("{} ({}), placed by {}\n", e.placement.object, explained.origin, e.dialect);
+    write_section(&mut out, "Built by", &format_chains(&explained.built_by));
     write_section(&mut out, "Policy", &e.policy);
     write_section(&mut out, "Decision", &e.steps);
     // The last step may say the same.
@@ -186,6 +191,19 @@ pub fn format_explanation(explained: &ExplainedObject, style: TextStyle) -> Stri
     let facts: Vec<String> = explained.facts.iter().map(format_fact).collect();
     write_section(&mut out, "Facts of the snapshot that decided", &facts);
     out
+}
+
+/// The most rows of objects through which an object is built.
+const MAX_CHAINS: usize = 5;
+
+fn format_chains(chains: &[Vec<ObjectRef>]) -> Vec<String> {
+    let shown = chains.iter().take(MAX_CHAINS);
+    let mut lines: Vec<String> =
+        shown.map(|chain| chain.iter().map(ToString::to_string).collect::<Vec<_>>().join(" → ")).collect();
+    if chains.len() > MAX_CHAINS {
+        lines.push(format!("and {} more", chains.len() - MAX_CHAINS));
+    }
+    lines
 }
 
 fn format_fact(fact: &Fact) -> String {

@@ -291,6 +291,11 @@ impl Session {
                 }
             });
         let mut explained = ExplainedObject::new(origin, explanation, changed.collect());
+        let records = self.repo().sources.iter().filter(|record| record.objects.contains(object));
+        let described = records.filter_map(|record| Some((&record.chain, record.described_by.as_ref()?)));
+        let chains: BTreeSet<Vec<ObjectRef>> =
+            described.map(|(chain, by)| chain.iter().chain([by]).cloned().collect()).collect();
+        explained.built_by = chains.into_iter().collect();
         let not_ready = self.clusters().iter().filter_map(|cluster| {
             let not_ready = cluster.not_ready(self.now())?;
             Some((cluster.name.clone(), not_ready.to_string()))

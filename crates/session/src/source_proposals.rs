@@ -44,7 +44,7 @@ impl ChosenKustomization {
 
 /// The pattern with `{cluster}` of folders that differ in one part of their paths only, if that part is the name of a cluster in
 /// each.
-fn name_by_cluster(folders: &[String], is_cluster: impl Fn(&str) -> bool) -> Option<String> {
+pub(crate) fn name_by_cluster(folders: &[String], is_cluster: impl Fn(&str) -> bool) -> Option<String> {
     let paths: Vec<Vec<&str>> = folders.iter().map(|folder| folder.split('/').collect()).collect();
     let first = paths.first()?;
     let is_alike = |at: usize| {

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::sources::ProposedSources;
 use federate_repo::config::ConfiguredCluster;
 
 /// The workflow of the documentation for GitHub.
@@ -11,10 +12,18 @@ const GITHUB_WORKFLOW: &str = include_str!("../../../docs/ci/github.yml");
 const GITLAB_PIPELINE: &str = include_str!("../../../docs/ci/gitlab-ci.yml");
 
 /// `federate.yaml` with the clusters and sources. `places_all`: whether every object goes to every cluster.
-pub(super) fn format_config(clusters: &[ConfiguredCluster], sources: &[Value], places_all: bool) -> String {
+pub(super) fn format_config(
+    clusters: &[ConfiguredCluster],
+    proposed: &ProposedSources<'_>,
+    places_all: bool,
+) -> String {
+    let (sources, paths) = (proposed.entries(), proposed.paths());
     let mut config = json!({"apiVersion": "federate.dev/v1alpha1", "kind": "Config"});
     if !clusters.is_empty() {
         config["clusters"] = clusters.iter().map(cluster_to_json).collect();
+    }
+    if !paths.is_empty() {
+        config["paths"] = paths.into();
     }
     if places_all {
         config["unplaced"] = "everywhere".into();

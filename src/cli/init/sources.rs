@@ -22,6 +22,8 @@ pub(super) struct ProposedSources<'s> {
     entries: Vec<Value>,
     /// Whether the sources place what they build.
     has_destinations: bool,
+    /// The paths of the repo that they need; none for all.
+    paths: Vec<String>,
     /// Folders that build the same, of which one must be chosen.
     choices: Vec<Vec<String>>,
     /// What the sources build from.
@@ -37,9 +39,15 @@ impl<'s> ProposedSources<'s> {
     ) -> Self {
         // What Flux or Argo CD builds of charts and kustomizations is not built a second time.
         if let Some(layout) = layout {
-            let entries =
+            let mut entries =
                 if session.repo().config.sources.is_empty() { layout.sources.clone() } else { Vec::new() };
-            return Self { entries, has_destinations: true, choices: Vec::new(), builds: Vec::new() };
+            let known = session.clusters().iter().map(|one| &*one.name);
+            let mut all = known.chain(drafted.iter().map(|one| one.name.as_str()));
+            if let (true, Some(cluster), None) = (layout.is_one_cluster, all.next(), all.next()) {
+                entries.iter_mut().for_each(|entry| entry["cluster"] = cluster.into());
+            }
+            let paths = layout.paths.clone();
+            return Self { entries, has_destinations: true, paths, choices: Vec::new(), builds: Vec::new() };
         }
         let known = session.clusters().iter().map(|cluster| cluster.name.as_ref());
         let names: BTreeSet<&str> =
@@ -53,12 +61,17 @@ impl<'s> ProposedSources<'s> {
             }
         }
         let builds = if entries.is_empty() { Vec::new() } else { session.repo().builds.iter().collect() };
-        Self { entries, has_destinations: false, choices, builds }
+        Self { entries, has_destinations: false, paths: Vec::new(), choices, builds }
     }
 
     /// Whether the sources place what they build, without a policy.
     pub(super) fn have_destinations(&self) -> bool {
         self.has_destinations
+    }
+
+    /// The paths of the repo that the sources need.
+    pub(super) fn paths(&self) -> &[String] {
+        &self.paths
     }
 
     /// What they are, for the user.

@@ -41,10 +41,13 @@ pub struct SourceConfig {
     pub hooks: Hooks,
     /// Which files a kustomization may use: those in its own folder (`root-only`, the default), or all of the repo (`none`).
     pub load_restrictor: LoadRestrictor,
-    /// A file or folder with Flux objects to build from folders of the repo.
+    /// A file or folder with Flux objects to build from folders of the repo. With `{cluster}` for the name of a cluster, each
+    /// cluster receives what its own folder leads to.
     pub flux: Option<String>,
-    /// A file or folder with Argo CD objects to build from folders of the repo.
+    /// A file or folder with Argo CD objects to build from folders of the repo. `{cluster}` as for `flux`.
     pub argocd: Option<String>,
+    /// The cluster in which the Flux or Argo CD of this item runs, if its path does not name it: it receives what Flux builds.
+    pub cluster: Option<String>,
 }
 
 /// A path, or `{}` where `path` stands beside it.
@@ -194,6 +197,18 @@ impl SourceConfig {
     /// Refuses keys that the source does not use, which would do nothing.
     fn check_keys(&self, kind: &SourceKind) -> Result<(), (&'static str, String)> {
         let is_chart = matches!(kind, SourceKind::Chart(_));
+        if self.cluster.is_some() {
+            match kind {
+                SourceKind::Flux(path) | SourceKind::ArgoCd(path) if path.contains(CLUSTER_PLACEHOLDER) => {
+                    return Err((
+                        "/cluster",
+                        format!("the path names the cluster already, with `{CLUSTER_PLACEHOLDER}`"),
+                    ));
+                }
+                SourceKind::Flux(_) | SourceKind::ArgoCd(_) => {}
+                _ => return Err(("/cluster", "`cluster` is for objects of Flux and Argo CD".to_owned())),
+            }
+        }
         for (key, given) in [
             ("/release", self.release.is_some()),
             ("/namespace", self.namespace.is_some()),
@@ -317,6 +332,8 @@ mod tests {
             (json!({"kustomize": {}}), "/kustomize"),
             (json!({"kustomize": "../a"}), "/kustomize"),
             (json!({"chart": "https://example.com/c.tgz"}), "/chart"),
+            (json!({"kustomize": "a", "cluster": "b"}), "/cluster"),
+            (json!({"flux": "a/{cluster}", "cluster": "b"}), "/cluster"),
             (json!({"kustomize": {}, "perCluster": "a/b"}), "/perCluster"),
             (json!({"kustomize": {}, "perCluster": "../{cluster}"}), "/perCluster"),
             (json!({"kustomize": "a", "values": ["b"]}), "/values"),

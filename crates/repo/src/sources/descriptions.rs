@@ -175,13 +175,16 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
         let index = entry.index;
         if !path.contains(CLUSTER_PLACEHOLDER) {
             let path = path.clone();
-            self.installations.push(Installation {
-                controller,
-                index,
-                path,
-                cluster: None,
-                objects: Vec::new(),
-            });
+            let named =
+                self.runner.files.config.sources.get(index).and_then(|source| source.cluster.as_deref());
+            let cluster = named.and_then(|name| self.clusters.iter().find(|cluster| *cluster.name == *name));
+            if let (Some(name), None, false) = (named, cluster, self.clusters.is_empty()) {
+                let why = format!("the inventory has no cluster `{name}`");
+                let pointer = format!("/sources/{index}/cluster");
+                builds.findings.push(self.runner.files.invalid_config(&pointer, why));
+            }
+            let cluster = cluster.map(|cluster| cluster.name.clone());
+            self.installations.push(Installation { controller, index, path, cluster, objects: Vec::new() });
             return;
         }
         let before = self.installations.len();
@@ -206,20 +209,21 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
         }
     }
 
-    /// The folders of the clusters, each of which is built as a whole.
+    /// Whether the folder of an installation is built as a whole: as Flux's bootstrap does for a cluster.
+    fn builds_folder(&self, one: &Installation) -> bool {
+        one.controller == Controller::Flux && one.cluster.is_some() && is_folder(self.runner.tree, &one.path)
+    }
+
+    /// The folders that are built as a whole.
     fn list_folders(&self) -> Vec<OpenSource> {
         let of_clusters = self.installations.iter().enumerate();
         of_clusters
+            .filter(|(_, one)| self.builds_folder(one))
             .filter_map(|(installation, one)| {
                 let cluster = one.cluster.clone()?;
-                // A folder that is a kustomization is built as one, whatever stands for it otherwise.
-                let generation = match one.controller {
-                    Controller::Flux => FileGeneration::Tree,
-                    Controller::ArgoCd => FileGeneration::AllFiles,
-                };
                 let source = DescribedSource {
                     path: one.path.clone(),
-                    job: DescribedJob::Kustomization { edits: Map::new(), generation },
+                    job: DescribedJob::Kustomization { edits: Map::new(), generation: FileGeneration::Tree },
                     clusters: Some([cluster].into()),
                     namespace: None,
                     changes: BuildChanges::default(),
@@ -229,16 +233,15 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
             .collect()
     }
 
-    /// Finds the objects that are written in the paths of installations without a cluster. Returns which they are.
+    /// Finds the objects that are written in the paths of installations whose folders are not built. Returns which they are.
     fn find_written(&mut self, builds: &mut Builds) -> Vec<usize> {
         let mut found = Vec::new();
         for installation in 0..self.installations.len() {
-            let Some(Installation { controller, index, path, cluster: None, .. }) =
-                self.installations.get(installation)
+            let Some(one) = self.installations.get(installation).filter(|one| !self.builds_folder(one))
             else {
                 continue;
             };
-            let (controller, index, path) = (*controller, *index, path.clone());
+            let (controller, index, path) = (one.controller, one.index, one.path.clone());
             let written = self.runner.files.written_objects();
             let written = written.filter(|object| is_within(&object.origin.file, &path));
             let objects: Vec<Object> =
