@@ -451,8 +451,13 @@ impl RepoFiles {
             !matches!(role, None | Some(Role::Inventory | Role::ControlPlane))
         });
         let decider = match config.unplaced {
-            config::UnplacedTemplates::Everywhere if !has_policies => PlacementDecider::Nothing,
-            _ => PlacementDecider::Policies,
+            _ if has_policies => {
+                BuildDecider { all: PlacementDecider::Policies, restricted: PlacementDecider::Policies }
+            }
+            config::UnplacedTemplates::Everywhere => {
+                BuildDecider { all: PlacementDecider::Nothing, restricted: PlacementDecider::Nothing }
+            }
+            _ => BuildDecider { all: PlacementDecider::Policies, restricted: PlacementDecider::Nothing },
         };
         let mut roots = ownership.build_roots(owned);
         let BuiltObjects {
@@ -521,6 +526,13 @@ fn default_identity(id: &ObjectRef) -> (String, String, String, String) {
     (id.group().to_owned(), id.kind.clone(), namespace.to_owned(), id.name.clone())
 }
 
+/// What decides where objects go that differ between clusters: those of all sources, and of sources that are for some clusters.
+#[derive(Clone, Copy)]
+struct BuildDecider {
+    all: PlacementDecider,
+    restricted: PlacementDecider,
+}
+
 /// What was built, with scopes applied.
 struct BuiltObjects {
     /// The objects that are the same for all clusters, and policies.
@@ -546,7 +558,7 @@ impl Builds {
         self,
         scopes: &Scopes,
         claims: &classification::ClaimTable<'_>,
-        decider: PlacementDecider,
+        decider: BuildDecider,
         assumed: &mut BTreeSet<ObjectRef>,
         roots: &mut Vec<BuildRoot>,
     ) -> BuiltObjects {
@@ -583,6 +595,7 @@ impl Builds {
                 all.objects.extend(variants.into_iter().flat_map(|variant| variant.objects));
                 continue;
             }
+            let decider = if source.is_restricted { decider.restricted } else { decider.all };
             let combined =
                 cluster_independent::combine_built(variants, source.is_restricted, decider, claims);
             all.objects.extend(combined.objects);
