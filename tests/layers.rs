@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// The crates by layer, from the lowest. Crates of one layer do not depend on each other.
 const LAYERS: [&[&str]; 12] = [
     &["yaml"],
-    &["kubernetes"],
+    &["go-template", "kubernetes"],
     &["repo", "apiserver-model"],
     &["builder", "dialect", "lua", "source"],
     &["karmada", "kubeadmiral", "kubefed", "kubefleet", "ocm", "sync-api"],
