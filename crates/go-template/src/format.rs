@@ -59,8 +59,6 @@ struct Flags {
     sharp: bool,
     space: bool,
     zero: bool,
-    /// `%+v`.
-    plus_v: bool,
     /// `%#v`.
     sharp_v: bool,
     width: Option<usize>,
@@ -101,16 +99,10 @@ impl<'v> FormatArguments<'v> {
         let (digits, after) = inside.split_at(end);
         let after = after.get(1..).unwrap_or_default();
         let number = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse::<usize>().ok());
-        match number.and_then(|number| number.checked_sub(1)).filter(|at| *at < self.values.len()) {
-            Some(at) => {
-                self.next = at;
-                (after, true)
-            }
-            None => {
-                self.good_index = false;
-                (after, true)
-            }
-        }
+        let at = number.and_then(|number| number.checked_sub(1)).filter(|at| *at < self.values.len());
+        self.good_index &= at.is_some();
+        self.next = at.unwrap_or(self.next);
+        (after, true)
     }
 
     /// The number that `*` stands for, and whether it is one.
@@ -159,13 +151,13 @@ pub(crate) fn print_format(
     Ok(printer.out.into())
 }
 
-/// The digits at the start of `rest`: their number, whether there are any that are not too large, and what follows.
+/// The digits at the start of `rest`: their number, if there are any, and what follows. After too many digits, Go reads nothing more.
 fn read_digits(rest: &[u8]) -> (Option<usize>, &[u8]) {
     let length = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, after) = rest.split_at(length);
     let number = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse::<usize>().ok());
     match number {
-        Some(number) if number > MAX_NUMBER => (None, &[]),
+        Some(number) if number / 10 > MAX_NUMBER => (None, &[]),
         number => (number, after),
     }
 }
@@ -255,7 +247,8 @@ impl<'b> Printer<'b> {
         } else if let Some(value) = arguments.take() {
             if verb == 'v' {
                 self.flags.sharp_v = std::mem::take(&mut self.flags.sharp);
-                self.flags.plus_v = std::mem::take(&mut self.flags.plus);
+                // It is about the names of fields.
+                self.flags.plus = false;
             }
             self.print_argument(value, verb, 0)?;
         } else {
@@ -281,6 +274,13 @@ impl<'b> Printer<'b> {
             GoValue::Text(text) => self.print_text(value, text.bytes(), verb, depth),
             GoValue::List(list) => self.print_list(list, verb, depth),
             GoValue::Map(map) => self.print_map(map, verb, depth),
+            GoValue::Time(_) | GoValue::Version(_)
+                if self.flags.sharp_v || !matches!(verb, 'v' | 's' | 'q' | 'x' | 'X') =>
+            {
+                // Go prints private fields.
+                let name = value.type_name();
+                Err(TemplateFailure::function(format!("federate does not carry out %{verb} of {name}")))
+            }
             GoValue::Time(time) => self.print_text(value, time.to_string().as_bytes(), verb, depth),
             GoValue::Version(version) => self.print_text(value, version.to_string().as_bytes(), verb, depth),
             _ => self.print_bad_verb(value, verb, depth),
@@ -432,10 +432,10 @@ impl<'b> Printer<'b> {
             'U' => return self.print_code_point(magnitude),
             _ => return self.print_bad_verb(value, verb, depth),
         };
-        let Flags { plus, space, plus_v, .. } = self.flags;
+        let Flags { plus, space, .. } = self.flags;
         let sign = if number < 0 {
             "-"
-        } else if plus || plus_v {
+        } else if plus {
             "+"
         } else if space {
             " "
@@ -444,29 +444,28 @@ impl<'b> Printer<'b> {
         };
         let least = match (self.flags.precision, self.flags.width) {
             (Some(0), _) if number == 0 => {
-                self.flags.zero = false;
-                return self.pad(b"");
+                return self.pad_with_blanks(b"");
             }
             (Some(precision), _) => precision,
             (None, Some(width)) if self.flags.zero && !self.flags.minus => width.saturating_sub(sign.len()),
             _ => 0,
         };
         self.budget.spend_bytes(least)?;
-        let text = format!("{sign}{prefix}{digits:0>least$}");
-        self.flags.zero = false;
-        self.pad(text.as_bytes())
+        let zeros = "0".repeat(least.saturating_sub(digits.len()));
+        let text = format!("{sign}{prefix}{zeros}{digits}");
+        self.pad_with_blanks(text.as_bytes())
     }
 
     fn print_code_point(&mut self, magnitude: u128) -> Result<(), TemplateFailure> {
         let least = self.flags.precision.unwrap_or(4).max(4);
         self.budget.spend_bytes(least)?;
-        let mut text = format!("U+{magnitude:0>least$X}");
+        let digits = format!("{magnitude:X}");
+        let mut text = format!("U+{}{digits}", "0".repeat(least.saturating_sub(digits.len())));
         let c = u32::try_from(magnitude).ok().and_then(char::from_u32);
         if let Some(c) = c.filter(|c| self.flags.sharp && crate::text::is_printable(*c)) {
             text.push_str(&format!(" '{c}'"));
         }
-        self.flags.zero = false;
-        self.pad(text.as_bytes())
+        self.pad_with_blanks(text.as_bytes())
     }
 
     fn print_float(
@@ -480,21 +479,19 @@ impl<'b> Printer<'b> {
         self.budget.spend_bytes(precision.unwrap_or(0))?;
         if !number.is_finite() && matches!(verb, 'v' | 'e' | 'E' | 'f' | 'F' | 'g' | 'G' | 'b' | 'x' | 'X') {
             let text = display_float(number);
-            let text = if self.flags.plus || self.flags.plus_v { text } else { text.replace('+', "") };
+            let text = if self.flags.plus { text } else { text.replace('+', "") };
             let text = if text == "Inf" { "+Inf".to_owned() } else { text };
-            self.flags.zero = false;
-            return self.pad(text.as_bytes());
+            return self.pad_with_blanks(text.as_bytes());
         }
         let text = match verb {
-            'v' => format_float(number, 'g', precision, false),
-            'g' | 'G' => format_float(number, 'g', precision, self.flags.sharp),
+            'v' | 'g' | 'G' => format_float(number, 'g', precision, self.flags.sharp),
             'e' | 'E' => format_float(number, 'e', Some(precision.unwrap_or(6)), false),
             'f' | 'F' => format_float(number, 'f', Some(precision.unwrap_or(6)), false),
             'b' => write_binary_float(number),
-            'x' | 'X' if precision.is_none() => write_hex_float(number),
+            'x' | 'X' if precision.is_none() && !self.flags.sharp => write_hex_float(number),
             'x' | 'X' => {
                 return Err(TemplateFailure::function(
-                    "federate does not carry out %x of a float with a precision",
+                    "federate does not carry out %x of a float with a precision or #",
                 ));
             }
             _ => return self.print_bad_verb(value, verb, depth),
@@ -502,7 +499,7 @@ impl<'b> Printer<'b> {
         let text = if matches!(verb, 'E' | 'G' | 'X') { text.to_ascii_uppercase() } else { text };
         let (sign, digits) = match text.strip_prefix('-') {
             Some(digits) => ("-", digits),
-            None if self.flags.plus || self.flags.plus_v => ("+", text.as_str()),
+            None if self.flags.plus => ("+", text.as_str()),
             None if self.flags.space => (" ", text.as_str()),
             None => ("", text.as_str()),
         };
@@ -514,8 +511,15 @@ impl<'b> Printer<'b> {
         };
         self.budget.spend_bytes(zeros)?;
         let text = format!("{sign}{}{digits}", "0".repeat(zeros));
-        self.flags.zero &= zeros > 0;
-        self.pad(text.as_bytes())
+        self.pad_with_blanks(text.as_bytes())
+    }
+
+    /// Writes a text within the width, whose zeros it already has.
+    fn pad_with_blanks(&mut self, bytes: &[u8]) -> Result<(), TemplateFailure> {
+        let zero = std::mem::take(&mut self.flags.zero);
+        let result = self.pad(bytes);
+        self.flags.zero = zero;
+        result
     }
 
     /// Writes a text within the width.

@@ -212,7 +212,7 @@ impl TemplateFunctions {
         ])
     }
 
-    /// Those of Argo CD's ApplicationSets: sprig's, and `normalize`, `slugify`, `toYaml`, `fromYaml`, `fromYamlArray`.
+    /// Those of Argo CD's `ApplicationSet`s: sprig's, and `normalize`, `slugify`, `toYaml`, `fromYaml`, `fromYamlArray`.
     pub fn argo_cd() -> Self {
         Self::sprig().with(&[argocd::FUNCTIONS])
     }

@@ -1,4 +1,4 @@
-//! Go's `text/template` with the functions of sprig, as Argo CD fills the templates of an ApplicationSet.
+//! Go's `text/template` with the functions of sprig, as Argo CD fills the templates of an `ApplicationSet`.
 //!
 //! ```text
 //! text ─► lexer ─► parser ─► template ─► executor ─► text
@@ -38,6 +38,8 @@ mod methods;
 mod number;
 mod parser;
 mod regular_expression;
+#[cfg(test)]
+mod tests;
 mod text;
 mod time;
 mod url;

@@ -112,6 +112,9 @@ pub(crate) fn float_to_int(number: f64) -> i64 {
     i64::MIN
 }
 
+/// More digits than any number has behind its point.
+const MAX_DIGITS: usize = 1_100;
+
 /// The digits of a number and the exponent of ten of the first one: `d.ddd * 10^exponent`.
 struct Decimal {
     digits: String,
@@ -122,12 +125,17 @@ impl Decimal {
     /// The digits of the absolute value: the fewest that identify it, or `precision` after the first.
     fn new(number: f64, precision: Option<usize>) -> Self {
         let number = number.abs();
-        let text = match precision {
-            Some(precision) => format!("{number:.precision$e}"),
+        // No number has more digits; the rest are zeros.
+        let shown = precision.map(|precision| precision.min(MAX_DIGITS));
+        let text = match shown {
+            Some(shown) => format!("{number:.shown$e}"),
             None => format!("{number:e}"),
         };
         let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-        Self { digits: mantissa.replace('.', ""), exponent: exponent.parse().unwrap_or(0) }
+        let mut digits = mantissa.replace('.', "");
+        let missing = precision.unwrap_or(0).saturating_sub(MAX_DIGITS);
+        digits.push_str(&"0".repeat(missing));
+        Self { digits, exponent: exponent.parse().unwrap_or(0) }
     }
 
     fn write_scientific(&self, letter: char) -> String {
@@ -157,7 +165,10 @@ pub(crate) fn format_float(number: f64, verb: char, precision: Option<usize>, ke
     let magnitude = number.abs();
     let text = match (verb, precision) {
         ('e', _) => Decimal::new(number, precision).write_scientific('e'),
-        ('f', Some(precision)) => format!("{magnitude:.precision$}"),
+        ('f', Some(precision)) => {
+            let shown = precision.min(MAX_DIGITS);
+            format!("{magnitude:.shown$}{}", "0".repeat(precision - shown))
+        }
         ('f', None) => format!("{magnitude}"),
         _ => format_general(number, precision, keep_zeros),
     };
@@ -171,7 +182,8 @@ fn format_general(number: f64, precision: Option<usize>, keep_zeros: bool) -> St
     let wanted = significant.unwrap_or(6);
     let length = decimal.digits.trim_end_matches('0').len().max(1);
     if keep_zeros {
-        decimal.digits = format!("{:0<wanted$}", decimal.digits);
+        let missing = wanted.saturating_sub(decimal.digits.len());
+        decimal.digits.push_str(&"0".repeat(missing));
     } else {
         decimal.digits.truncate(length);
     }

@@ -396,13 +396,6 @@ impl<'t> Parser<'t, '_> {
                 Some(TokenKind::RightDelimiter | TokenKind::RightParenthesis) => break,
                 Some(TokenKind::Pipe) => {
                     self.next += 1;
-                    // A pipe must lead to something.
-                    if matches!(
-                        self.peek(),
-                        Some(TokenKind::RightDelimiter | TokenKind::RightParenthesis | TokenKind::Pipe)
-                    ) {
-                        return self.fail("missing value for command");
-                    }
                     break;
                 }
                 _ => return self.fail_unexpected("operand"),
@@ -485,15 +478,14 @@ impl<'t> Parser<'t, '_> {
             | "with" => {
                 return self.fail_unexpected("operand");
             }
-            name => match self.functions.find(name) {
-                Some(function) => OperandKind::Function(function),
-                None => {
+            name => {
+                let Some(function) = self.functions.find(name) else {
                     let message = format!("function {name:?} not defined");
-                    return Err(
-                        TemplateFailure::new(TemplateErrorKind::UnknownFunction, message).at(self.offset())
-                    );
-                }
-            },
+                    let failure = TemplateFailure::new(TemplateErrorKind::UnknownFunction, message);
+                    return Err(failure.at(self.offset()));
+                };
+                OperandKind::Function(function)
+            }
         })
     }
 }

@@ -89,12 +89,34 @@ pub(crate) fn count_chars(bytes: &[u8]) -> usize {
     chars(bytes).count()
 }
 
-/// Where `needle` is first found.
+/// Where `needle` is first found, in a time that does not grow with the product of both.
 pub(crate) fn find(bytes: &[u8], needle: &[u8]) -> Option<usize> {
+    // For each start of the needle, the longest one that also ends there (Knuth, Morris and Pratt).
+    let mut borders = vec![0; needle.len()];
+    let mut matched = 0;
+    let advance = |borders: &[usize], mut matched: usize, byte: u8| {
+        while matched > 0 && needle.get(matched) != Some(&byte) {
+            matched = borders.get(matched - 1).copied().unwrap_or(0);
+        }
+        if needle.get(matched) == Some(&byte) { matched + 1 } else { 0 }
+    };
+    for (at, byte) in needle.iter().enumerate().skip(1) {
+        matched = advance(&borders, matched, *byte);
+        if let Some(border) = borders.get_mut(at) {
+            *border = matched;
+        }
+    }
     if needle.is_empty() {
         return Some(0);
     }
-    bytes.windows(needle.len()).position(|window| window == needle)
+    matched = 0;
+    for (at, byte) in bytes.iter().enumerate() {
+        matched = advance(&borders, matched, *byte);
+        if matched == needle.len() {
+            return Some(at + 1 - needle.len());
+        }
+    }
+    None
 }
 
 /// The parts between separators, at most `limit` of them; without a separator, the characters.

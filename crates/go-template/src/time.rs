@@ -207,7 +207,7 @@ impl GoTime {
         let weekday = (self.seconds.div_euclid(DAY) + 4).rem_euclid(7);
         let weekday =
             usize::try_from(weekday).ok().and_then(|day| DAYS.get(day)).copied().unwrap_or_default();
-        let hour12 = if civil.hour % 12 == 0 { 12 } else { civil.hour % 12 };
+        let hour12 = if civil.hour.is_multiple_of(12) { 12 } else { civil.hour % 12 };
         for (before, element) in elements {
             out.push_str(before);
             out.push_str(&match element {
@@ -243,8 +243,8 @@ impl GoTime {
 
     fn format_fraction(self, digits: usize, zeros: bool) -> String {
         let all = format!("{:09}", self.nanoseconds);
-        let shown = format!("{:0<digits$}", all.get(..digits.min(9)).unwrap_or(&all));
-        let shown = if zeros { shown.as_str() } else { shown.trim_end_matches('0') };
+        let shown = all.get(..digits.min(9)).unwrap_or(&all);
+        let shown = if zeros { shown } else { shown.trim_end_matches('0') };
         if shown.is_empty() { String::new() } else { format!(".{shown}") }
     }
 

@@ -59,7 +59,7 @@ impl UrlParts {
         let (text, fragment) = text.split_once('#').unwrap_or((text, ""));
         let mut parts = Self { fragment: unescape(fragment)?, ..Self::default() };
         if text == "*" {
-            parts.path = "*".to_owned();
+            "*".clone_into(&mut parts.path);
             return Ok(parts);
         }
         let (scheme, rest) = split_scheme(text)?;
@@ -147,15 +147,11 @@ impl UrlParts {
             out.push(':');
         }
         if self.opaque.is_empty() {
-            let path = escape(self.path.as_bytes(), "-_.~$&+,/:;=@", false);
+            let kept = if self.path == "*" { "*" } else { "-_.~$&+,/:;=@" };
+            let path = escape(self.path.as_bytes(), kept, false);
             let has_authority = !self.host.is_empty() || !self.userinfo.is_empty();
-            if !self.scheme.is_empty() && !path.is_empty() && !has_authority && path.starts_with("//") {
+            if has_authority || (!self.scheme.is_empty() && !path.is_empty()) {
                 out.push_str("//");
-            }
-            if has_authority || (!self.scheme.is_empty() && path.starts_with("//")) {
-                if has_authority {
-                    out.push_str("//");
-                }
                 if !self.userinfo.is_empty() {
                     out.push_str(&self.userinfo);
                     out.push('@');

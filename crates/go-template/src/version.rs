@@ -126,7 +126,7 @@ static COMPARATOR: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(&format!(r"^\s*(!=|>=|=>|<=|=<|~>|=|>|<|~|\^|)\s*({VERSION})")).ok());
 
 impl VersionComparators {
-    /// Parses a constraint. An empty alternative fits everything.
+    /// Parses a constraint.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let text = RANGE.as_ref()?.replace_all(text, ">= $1, <= $2 ");
         text.split("||").map(parse_alternative).collect::<Option<Vec<_>>>().map(Self)
@@ -145,9 +145,7 @@ impl VersionComparators {
 fn parse_alternative(text: &str) -> Option<Vec<Comparator>> {
     let mut rest = text.trim();
     if rest.is_empty() {
-        // As `*`, which does not fit pre-releases.
-        let version = GoVersion::parse("0.0.0")?;
-        return Some(vec![Comparator { operator: ">=".to_owned(), version, given: 3 }]);
+        return None;
     }
     let mut comparators = Vec::new();
     while !rest.is_empty() {

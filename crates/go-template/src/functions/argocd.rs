@@ -1,12 +1,14 @@
 //! The functions that Argo CD adds to sprig's.
 
+use std::collections::BTreeMap;
+
 use super::Parameter::{Any, Text};
 use super::{Arguments, GoFunction, make_text};
 use crate::budget::TemplateBudget;
 use crate::error::TemplateFailure;
 use crate::json::to_yaml_value;
 use crate::text::{chars, to_lower, to_valid_text};
-use crate::value::{GoList, GoMap, GoValue, ItemType};
+use crate::value::{GoMap, GoValue, IntType};
 
 /// The most bytes of a normalized name.
 const MAX_NAME: usize = 253;
@@ -20,12 +22,12 @@ pub(super) const FUNCTIONS: &[GoFunction] = &[
         make_text(out.strip_suffix('\n').unwrap_or(&out), budget)
     }),
     GoFunction::new("fromYaml", &[Text], |a, budget| match read_yaml(a, budget)? {
-        GoValue::Nil => Ok(GoValue::Map(GoMap::nil())),
+        GoValue::Nil => Ok(GoValue::Map(GoMap::new(BTreeMap::new()))),
         map @ GoValue::Map(_) => Ok(map),
         _ => Err(TemplateFailure::function("the YAML is not a map")),
     }),
     GoFunction::new("fromYamlArray", &[Text], |a, budget| match read_yaml(a, budget)? {
-        GoValue::Nil => Ok(GoValue::List(GoList::nil(ItemType::Any))),
+        GoValue::Nil => Ok(GoValue::list(Vec::new())),
         list @ GoValue::List(_) => Ok(list),
         _ => Err(TemplateFailure::function("the YAML is not a list")),
     }),
@@ -57,7 +59,7 @@ fn slugify(arguments: &Arguments, budget: &mut TemplateBudget) -> Result<GoValue
     for (at, argument) in given.iter().enumerate() {
         match (at, argument) {
             (at, GoValue::Text(_)) if at + 1 == given.len() => name = argument.clone(),
-            (0, GoValue::Int(crate::value::IntType::Int, number)) if given.len() > 1 => longest = *number,
+            (0, GoValue::Int(IntType::Int, number)) if given.len() > 1 => longest = *number,
             (1, GoValue::Bool(bool)) if given.len() > 2 => smart = *bool,
             (2.., _) if at + 1 < given.len() => {}
             (_, other) => {

@@ -98,6 +98,10 @@ fn camel_case(bytes: &[u8]) -> String {
     let start = all.iter().take_while(|c| is_connector(**c)).count();
     let (leading, words) = all.split_at(start.min(all.len()));
     let mut out: String = leading.iter().collect();
+    if words.is_empty() {
+        // The last connector is written twice where nothing else follows.
+        out.extend(leading.last());
+    }
     let mut before: Option<char> = None;
     for (at, c) in words.iter().copied().enumerate() {
         let last = at + 1 == words.len();
@@ -136,9 +140,11 @@ fn is_punctuation(c: char) -> bool {
     matches!(c, '¡' | '§' | '«' | '¶' | '·' | '»' | '¿' | '‐'..='‧' | '‰'..='⁞' | '、'..='〃')
 }
 
-/// A letter, in whichever case or in none that there is one for.
+/// A letter of an alphabet, which Chinese characters are not.
 fn is_letter(c: char) -> bool {
-    c.is_lowercase() || c.is_uppercase() || (c.is_alphabetic() && !c.is_numeric())
+    let is_chinese =
+        matches!(c, '\u{3400}'..='\u{4d85}' | '\u{4e00}'..='\u{9fcc}' | '\u{20000}'..='\u{2b81d}');
+    c.is_alphabetic() && !c.is_numeric() && !is_chinese
 }
 
 fn kind_of(c: char) -> WordKind {
@@ -204,7 +210,7 @@ fn join_words(bytes: &[u8], connector: char) -> String {
         match kind {
             WordKind::Connectors => out.extend(word.iter().map(|_| connector)),
             WordKind::Upper => {
-                out.extend(word.iter().map(|c| if c.is_uppercase() { to_lower(*c) } else { *c }))
+                out.extend(word.iter().map(|c| if c.is_uppercase() { to_lower(*c) } else { *c }));
             }
             _ => out.extend(word.iter()),
         }

@@ -36,9 +36,10 @@ impl Decimal {
         Self { negative: number < 0.0, digits, exponent }.trim()
     }
 
-    /// The steps that an operation with the number takes.
-    pub(super) fn cost(&self) -> usize {
-        self.digits.len() + 1
+    /// The steps that an operation with another number takes.
+    pub(super) fn cost_with(&self, other: &Self) -> usize {
+        let shift = usize::try_from(self.exponent.abs_diff(other.exponent)).unwrap_or(usize::MAX);
+        shift.saturating_add(self.digits.len() + other.digits.len()).saturating_mul(10)
     }
 
     pub(super) fn to_float(&self) -> f64 {

@@ -76,7 +76,8 @@ fn read_json(
 }
 
 fn write_hex(bytes: &[u8]) -> GoValue {
-    GoValue::text(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+    let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    GoValue::text(digits.concat())
 }
 
 fn sum_adler32(bytes: &[u8]) -> u32 {
@@ -142,9 +143,8 @@ fn decode_groups(encoding: &Encoding, text: &[u8]) -> Result<Vec<u8>, usize> {
     let mut digits = text.iter().enumerate().filter(|(_, byte)| !matches!(byte, b'\r' | b'\n'));
     while let Some((at, byte)) = digits.next() {
         if *byte == b'=' {
-            let padding = digits.by_ref().take_while(|(_, byte)| **byte == b'=').count() + 1;
-            let is_whole = in_group + padding == encoding.group && bits < encoding.bits && in_group > 1;
-            return if is_whole { Ok(out) } else { Err(at) };
+            let rest: Vec<(usize, u8)> = digits.map(|(at, byte)| (at, *byte)).collect();
+            return check_padding(encoding, in_group, at, &rest, text.len()).map(|()| out);
         }
         let digit = encoding.alphabet.iter().position(|digit| digit == byte).ok_or(at)?;
         pending = (pending << encoding.bits | u32::try_from(digit).unwrap_or(0)) & 0xffff;
@@ -156,4 +156,30 @@ fn decode_groups(encoding: &Encoding, text: &[u8]) -> Result<Vec<u8>, usize> {
         }
     }
     if in_group == 0 { Ok(out) } else { Err(text.len().saturating_sub(in_group)) }
+}
+
+/// Checks what follows the first `=` of a group, which has some digits before it. The error is the place that Go names.
+fn check_padding(
+    encoding: &Encoding,
+    in_group: usize,
+    at: usize,
+    rest: &[(usize, u8)],
+    length: usize,
+) -> Result<(), usize> {
+    let wanted = encoding.group.saturating_sub(in_group + 1);
+    if in_group < 2 || (encoding.group == 8 && rest.len() >= 8) {
+        return Err(at);
+    }
+    if rest.len() < wanted {
+        return Err(length);
+    }
+    if let Some((wrong, _)) = rest.iter().take(wanted).find(|(_, byte)| *byte != b'=') {
+        return Err(wrong.saturating_sub(1));
+    }
+    match rest.get(wanted) {
+        Some((after, _)) if encoding.group == 4 => Err(*after),
+        // Digits that are no whole number of bytes.
+        _ if encoding.group == 8 && matches!(in_group, 3 | 6) => Err(at),
+        _ => Ok(()),
+    }
 }

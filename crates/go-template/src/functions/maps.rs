@@ -70,8 +70,8 @@ pub(super) const FUNCTIONS: &[GoFunction] = &[
     GoFunction::with_rest("mergeOverwrite", &[Map], Map, |a, budget| merge_all(a, true, budget)),
     GoFunction::with_rest("mustMergeOverwrite", &[Map], Map, |a, budget| merge_all(a, true, budget)),
     GoFunction::with_rest("dig", &[], Any, dig),
-    GoFunction::new("deepCopy", &[Any], |a, budget| copy_deeply(a.any(0), 0, budget)),
-    GoFunction::new("mustDeepCopy", &[Any], |a, budget| copy_deeply(a.any(0), 0, budget)),
+    GoFunction::new("deepCopy", &[Any], copy_argument),
+    GoFunction::new("mustDeepCopy", &[Any], copy_argument),
 ];
 
 fn texts(values: &[GoValue]) -> Vec<GoText> {
@@ -100,7 +100,10 @@ fn merge_all(
     overwrites: bool,
     budget: &mut TemplateBudget,
 ) -> Result<GoValue, TemplateFailure> {
-    let target = arguments.map(0);
+    let target = match arguments.map(0) {
+        map if map.is_nil() => GoMap::new(BTreeMap::new()),
+        map => map,
+    };
     for source in arguments.rest(1) {
         if let GoValue::Map(source) = source {
             merge_maps(&target, source, overwrites, 0, budget)?;
@@ -119,10 +122,7 @@ fn merge_maps(
 ) -> Result<(), TemplateFailure> {
     let depth = descend(depth)?;
     if target.is_nil() {
-        return match source.len() {
-            0 => Ok(()),
-            _ => Err(TemplateFailure::function("assignment to entry in nil map")),
-        };
+        return Ok(());
     }
     for (key, value) in source.entries() {
         budget.spend_steps(1)?;
@@ -173,6 +173,17 @@ fn dig(arguments: &Arguments, _: &mut TemplateBudget) -> Result<GoValue, Templat
         }
     }
     Ok(value)
+}
+
+fn copy_argument(arguments: &Arguments, budget: &mut TemplateBudget) -> Result<GoValue, TemplateFailure> {
+    match arguments.any(0) {
+        // Go's copy of nothing fails, and that of a version lacks its numbers.
+        value @ (GoValue::Nil | GoValue::Version(_)) => {
+            let message = format!("a value of type {} cannot be copied", value.type_name());
+            Err(TemplateFailure::function(message))
+        }
+        value => copy_deeply(value, 0, budget),
+    }
 }
 
 /// A copy that shares no map with the original.

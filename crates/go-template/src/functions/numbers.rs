@@ -32,13 +32,13 @@ pub(super) const FUNCTIONS: &[GoFunction] = &[
     GoFunction::with_rest("mul", &[Any], Any, |a, _| {
         Ok(GoValue::int64(a.rest(0).iter().map(to_int).fold(1, i64::wrapping_mul)))
     }),
-    GoFunction::with_rest("max", &[Any], Any, |a, _| largest(a)),
-    GoFunction::with_rest("biggest", &[Any], Any, |a, _| largest(a)),
+    GoFunction::with_rest("max", &[Any], Any, |a, _| Ok(largest(a))),
+    GoFunction::with_rest("biggest", &[Any], Any, |a, _| Ok(largest(a))),
     GoFunction::with_rest("min", &[Any], Any, |a, _| {
         Ok(GoValue::int64(a.rest(0).iter().map(to_int).min().unwrap_or(0)))
     }),
-    GoFunction::with_rest("maxf", &[Any], Any, |a, _| fold_floats(a, f64::max)),
-    GoFunction::with_rest("minf", &[Any], Any, |a, _| fold_floats(a, f64::min)),
+    GoFunction::with_rest("maxf", &[Any], Any, |a, _| Ok(fold_floats(a, f64::max))),
+    GoFunction::with_rest("minf", &[Any], Any, |a, _| Ok(fold_floats(a, f64::min))),
     GoFunction::new("floor", &[Any], |a, _| Ok(GoValue::Float(to_float(a.any(0)).floor()))),
     GoFunction::new("ceil", &[Any], |a, _| Ok(GoValue::Float(to_float(a.any(0)).ceil()))),
     GoFunction::with_rest("round", &[Any, Int], Float, |a, _| Ok(GoValue::Float(round(a)))),
@@ -113,16 +113,16 @@ fn divide(arguments: &Arguments, operation: fn(i64, i64) -> i64) -> Result<GoVal
     Ok(GoValue::int64(operation(to_int(arguments.any(0)), divisor)))
 }
 
-fn largest(arguments: &Arguments) -> Result<GoValue, TemplateFailure> {
-    Ok(GoValue::int64(arguments.rest(0).iter().map(to_int).max().unwrap_or(0)))
+fn largest(arguments: &Arguments) -> GoValue {
+    GoValue::int64(arguments.rest(0).iter().map(to_int).max().unwrap_or(0))
 }
 
-fn fold_floats(arguments: &Arguments, choose: fn(f64, f64) -> f64) -> Result<GoValue, TemplateFailure> {
+fn fold_floats(arguments: &Arguments, choose: fn(f64, f64) -> f64) -> GoValue {
     let numbers: Vec<f64> = arguments.rest(0).iter().map(to_float).collect();
     if numbers.iter().any(|number| number.is_nan()) {
-        return Ok(GoValue::Float(f64::NAN));
+        return GoValue::Float(f64::NAN);
     }
-    Ok(GoValue::Float(numbers.into_iter().reduce(choose).unwrap_or(0.0)))
+    GoValue::Float(numbers.into_iter().reduce(choose).unwrap_or(0.0))
 }
 
 /// Computes with decimal digits, so that `0.1` and `0.2` are `0.3`.
@@ -134,11 +134,10 @@ fn fold_decimals(
     let mut result: Option<Decimal> = None;
     for value in values {
         let number = Decimal::from_float(to_float(value))?;
-        budget.spend_steps(number.cost())?;
         result = Some(match result {
             None => number,
             Some(before) => {
-                budget.spend_steps(before.cost())?;
+                budget.spend_steps(before.cost_with(&number))?;
                 operation(&before, &number)?
             }
         });

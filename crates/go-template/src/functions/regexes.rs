@@ -6,7 +6,7 @@ use super::Parameter::{Int, Text};
 use super::{Arguments, GoFunction, make_text};
 use crate::budget::TemplateBudget;
 use crate::error::{TemplateErrorKind, TemplateFailure};
-use crate::regular_expression::compile_expression;
+use crate::regular_expression::{compile_expression, estimate_compilation};
 use crate::text::GoText;
 use crate::value::{GoList, GoValue, ItemType};
 
@@ -62,7 +62,7 @@ const REPLACE_LITERAL: Code = |a, budget| {
 
 /// The compiled expression of the first argument for the text of the second.
 fn prepare(arguments: &Arguments, budget: &mut TemplateBudget) -> Result<Regex, TemplateFailure> {
-    budget.spend_steps(arguments.text(0).len() + arguments.text(1).len())?;
+    budget.spend_steps(estimate_compilation(arguments.text(0)).saturating_add(arguments.text(1).len()))?;
     compile_expression(arguments.text(0))
 }
 
@@ -73,7 +73,7 @@ fn pay_replacement(
     budget: &mut TemplateBudget,
 ) -> Result<(), TemplateFailure> {
     let (text, replacement) = (arguments.text(1), arguments.text(2));
-    let references = replacement.iter().filter(|byte| **byte == b'$').count();
+    let references = replacement.split(|byte| *byte == b'$').count() - 1;
     let matches = expression.find_iter(text).count();
     budget.spend_bytes(matches.saturating_mul(replacement.len()))?;
     budget.spend_bytes(references.saturating_mul(text.len()))

@@ -168,7 +168,7 @@ fn indent(
     let Ok(count) = usize::try_from(count) else {
         return Err(TemplateFailure::function("strings: negative Repeat count"));
     };
-    let lines = text.iter().filter(|byte| **byte == b'\n').count() + 1;
+    let lines = text.split(|byte| *byte == b'\n').count();
     budget.spend_bytes(count.saturating_mul(lines))?;
     let blanks = vec![b' '; count];
     let text = replace(text, b"\n", &[b"\n", blanks.as_slice()].concat());
