@@ -24,7 +24,7 @@ use std::fmt;
 use crate::budget::TemplateBudget;
 use crate::error::TemplateFailure;
 use crate::text::GoText;
-use crate::time::{GoTime, ZERO_TIME};
+use crate::time::{PointInTime, ZERO_TIME};
 use crate::value::{GoMap, GoValue};
 
 /// A function.
@@ -161,7 +161,7 @@ impl Arguments {
         }
     }
 
-    fn time(&self, at: usize) -> GoTime {
+    fn time(&self, at: usize) -> PointInTime {
         match self.any(at) {
             GoValue::Time(time) => *time,
             _ => ZERO_TIME,

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Seconds and nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct GoTime {
+pub(crate) struct PointInTime {
     pub(crate) seconds: i64,
     pub(crate) nanoseconds: u32,
 }
@@ -38,7 +38,7 @@ const MONTHS: [&str; 12] = [
 const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
 /// The point that a date that cannot be read is: the first of January of the year 1.
-pub(crate) const ZERO_TIME: GoTime = GoTime { seconds: -62_135_596_800, nanoseconds: 0 };
+pub(crate) const ZERO_TIME: PointInTime = PointInTime { seconds: -62_135_596_800, nanoseconds: 0 };
 
 const DAY: i64 = 86_400;
 
@@ -173,7 +173,7 @@ fn split_layout(layout: &str) -> (Vec<(&str, LayoutElement)>, &str) {
     (elements, layout.get(start..).unwrap_or_default())
 }
 
-impl GoTime {
+impl PointInTime {
     /// The point some seconds after 1970.
     pub(crate) fn from_seconds(seconds: i64) -> Self {
         Self { seconds, nanoseconds: 0 }
@@ -408,7 +408,7 @@ impl TimeReader {
         Some(rest)
     }
 
-    fn finish(self) -> Option<GoTime> {
+    fn finish(self) -> Option<PointInTime> {
         let month = self.month.unwrap_or(1);
         let day = self.day.unwrap_or(1);
         let days = days_to(self.year, month, day);
@@ -425,7 +425,7 @@ impl TimeReader {
             _ => self.hour,
         };
         let of_day = i64::from(hour * 3600 + self.minute * 60 + self.second);
-        Some(GoTime { seconds: days * DAY + of_day - self.offset, nanoseconds: self.nanoseconds })
+        Some(PointInTime { seconds: days * DAY + of_day - self.offset, nanoseconds: self.nanoseconds })
     }
 }
 
@@ -452,7 +452,7 @@ fn read_name<'t>(names: &[&str], length: Option<usize>, text: &'t str) -> Option
     })
 }
 
-impl fmt::Display for GoTime {
+impl fmt::Display for PointInTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.format("2006-01-02 15:04:05.999999999 -0700 MST"))
     }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::budget::limit_failure;
 use crate::error::TemplateFailure;
 use crate::text::GoText;
-use crate::time::GoTime;
+use crate::time::PointInTime;
 use crate::version::GoVersion;
 
 /// How deeply values may be nested where they are printed, compared, copied or merged.
@@ -30,7 +30,7 @@ pub(crate) enum GoValue {
     Text(GoText),
     List(GoList),
     Map(GoMap),
-    Time(GoTime),
+    Time(PointInTime),
     Version(Rc<GoVersion>),
 }
 

@@ -6,7 +6,7 @@ use crate::budget::TemplateBudget;
 use crate::error::{TemplateErrorKind, TemplateFailure};
 use crate::number::parse_int_in;
 use crate::text::to_valid_text;
-use crate::time::{GoTime, ZERO_TIME, format_duration, parse_duration};
+use crate::time::{PointInTime, ZERO_TIME, format_duration, parse_duration};
 use crate::value::{GoValue, IntType};
 
 /// The code of a function under two names.
@@ -60,8 +60,8 @@ const MUST_MODIFY: Code = |a, _| {
     time.map(GoValue::Time).ok_or_else(|| TemplateFailure::function("time: invalid duration"))
 };
 
-fn parse_date(arguments: &Arguments) -> Option<GoTime> {
-    GoTime::parse(&to_valid_text(arguments.text(0)), &to_valid_text(arguments.text(1)))
+fn parse_date(arguments: &Arguments) -> Option<PointInTime> {
+    PointInTime::parse(&to_valid_text(arguments.text(0)), &to_valid_text(arguments.text(1)))
 }
 
 fn refuse_clock() -> TemplateFailure {
@@ -79,7 +79,7 @@ fn format_date(
 ) -> Result<GoValue, TemplateFailure> {
     let time = match date {
         GoValue::Time(time) => *time,
-        GoValue::Int(_, seconds) => GoTime::from_seconds(*seconds),
+        GoValue::Int(_, seconds) => PointInTime::from_seconds(*seconds),
         _ => return Err(refuse_clock()),
     };
     if !matches!(zone, b"" | b"UTC" | b"Local") {
