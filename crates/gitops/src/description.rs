@@ -47,6 +47,8 @@ pub struct DescribedSource {
     pub path: String,
     /// What is built of it.
     pub job: DescribedJob,
+    /// The name of the Application of Argo CD that it is a source of.
+    pub application: Option<String>,
     /// The clusters that receive what is built; `None` for all.
     pub clusters: Option<BTreeSet<ClusterName>>,
     /// The namespace of objects without one.

@@ -91,6 +91,7 @@ impl<'f> FluxReader<'f> {
         Ok(DescribedSource {
             path,
             job: DescribedJob::Kustomization { edits, generation: FileGeneration::Tree },
+            application: None,
             clusters: None,
             namespace: None,
             changes,
@@ -199,6 +200,7 @@ impl<'f> FluxReader<'f> {
         Ok(DescribedSource {
             path,
             job: DescribedJob::Chart(described),
+            application: None,
             clusters: None,
             namespace: Some(namespace),
             changes: BuildChanges {

@@ -7,8 +7,11 @@ mod flux;
 mod helm_parameters;
 mod values;
 
-pub use argocd::application::{ArgoReader, describes_source as is_argo_source};
-pub use argocd::application_set::GenerationUsage;
+pub use argocd::application::describes_source as is_argo_source;
+pub use argocd::application_set::{
+    GeneratedApplications, GenerationUsage, OmissionReason, OmittedApplication,
+};
+pub use argocd::reader::{ArgoReader, ArgoSettings, PlacementDecider};
 pub use description::{
     BuildChanges, DescribedChart, DescribedJob, DescribedSource, DescriptionError, FileGeneration,
     KUSTOMIZATIONS, is_packaged_chart, strip_chart_version,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use federate_file_tree::{CachedTree, EntryKind, FileTree, is_folder, is_within};
 use federate_gitops::{
-    ArgoReader, DescribedJob, DescribedSource, DescriptionError, FluxReader, GenerationUsage, KUSTOMIZATIONS,
-    ValuesError, expand_values,
+    ArgoReader, ArgoSettings, DescribedJob, DescribedSource, DescriptionError, FluxReader, GenerationUsage,
+    KUSTOMIZATIONS, ValuesError, expand_values,
 };
 use federate_kubernetes::cluster::Apis;
 use federate_kubernetes::sops::is_encrypted;
@@ -392,6 +392,7 @@ impl Runner<'_> {
         let mut described = Vec::new();
         builds.describing.clear();
         let usage = GenerationUsage::default();
+        let settings = ArgoSettings::default();
         for entry in describing {
             let (path, key) = match &entry.kind {
                 SourceKind::Flux(path) => (path, "flux"),
@@ -415,7 +416,7 @@ impl Runner<'_> {
                     .push(self.files.invalid_config(&format!("/sources/{}/{key}", entry.index), why));
             }
             let flux = FluxReader::new(self.tree, self.files.written_objects());
-            let argo = ArgoReader { tree: self.tree, clusters, usage: &usage };
+            let argo = ArgoReader::new(self.tree, clusters, self.files.written_objects(), &settings, &usage);
             for object in objects {
                 let read = match &entry.kind {
                     SourceKind::Flux(_) => flux.read_object(object),
