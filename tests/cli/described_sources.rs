@@ -200,7 +200,7 @@ fn an_application_is_a_chart_or_a_kustomization_for_its_destination() {
         ),
         application(
             "web",
-            "server: https://kubernetes.default.svc",
+            "server: https://m1.cluster.invalid/",
             "path: web, kustomize: {namePrefix: my-, images: ['nginx:9'], replicas: [{name: web, count: 5}], commonLabels: {a: b}}",
         ),
         application("plain", "name: m1", "path: plain"),
@@ -218,10 +218,7 @@ fn an_application_is_a_chart_or_a_kustomization_for_its_destination() {
         repo.files("out/m1"),
         ["default/configmap_below.yaml", "shop/configmap_plain.yaml", "shop/deployment.apps_my-web.yaml"]
     );
-    assert_eq!(
-        repo.files("out/m2"),
-        ["default/configmap_below.yaml", "shop/configmap_api-map.yaml", "shop/deployment.apps_my-web.yaml"]
-    );
+    assert_eq!(repo.files("out/m2"), ["default/configmap_below.yaml", "shop/configmap_api-map.yaml"]);
     assert_eq!(
         data_of(&repo, "out/m2/shop/configmap_api-map.yaml"),
         json!({"size": "large", "tier": "b", "ns": "shop"})
@@ -239,9 +236,72 @@ fn an_application_is_a_chart_or_a_kustomization_for_its_destination() {
         let ran = tools.run(&repo, "render --out out2").code(2);
         assert!(ran.err.contains(expected) && ran.err.contains("argo/apps.yaml:"), "{source}: {}", ran.err);
     }
-    repo.write("argo/apps.yaml", application("a", "name: none", "path: plain"));
-    let ran = tools.run(&repo, "render --out out2").code(2);
-    assert!(ran.err.contains("its destination `none` is not a cluster of the inventory"), "{}", ran.err);
+    for (destination, expected) in [
+        ("name: none", "its destination `none` is not a cluster of the inventory"),
+        ("name: m1, server: https://m1.cluster.invalid", "its destination has both `name` and `server`"),
+        ("namespace: shop", "its destination has no `name` and no `server`"),
+        ("name: in-cluster", "set argocd.cluster in federate.yaml to the cluster in which Argo CD runs"),
+        ("server: https://kubernetes.default.svc", "set argocd.cluster in federate.yaml"),
+    ] {
+        let application = application("a", destination, "path: plain");
+        repo.write(
+            "argo/apps.yaml",
+            application.replace("namespace: shop, namespace: shop", "namespace: shop"),
+        );
+        let ran = tools.run(&repo, "render --out out2").code(2);
+        assert!(ran.err.contains(expected), "{destination}: {}", ran.err);
+    }
+}
+
+/// Secrets of Argo CD say which clusters it has, and under which names and addresses.
+#[test]
+fn secrets_of_argo_cd_name_the_clusters_of_applications() {
+    let Some(tools) = Tools::find(false, true) else { return };
+    let secret = |name: &str, server: &str| {
+        format!(
+            "---\napiVersion: v1\nkind: Secret\nmetadata: {{name: c-{name}, namespace: argocd, labels: {{\
+             argocd.argoproj.io/secret-type: cluster, tier: gold}}}}\nstringData: {{name: {name}, server: {server}}}\n"
+        )
+    };
+    let set = set_of(
+        "  - clusters: {selector: {matchLabels: {tier: gold}}}\n",
+        true,
+        "{{.name}}-{{.server | trimPrefix \"https://\"}}",
+        "server: '{{.server}}'",
+        "{{.metadata.labels.tier}}",
+    );
+    let repo =
+        chart_repo().file("federate.yaml", "sources: [{argocd: set.yaml}]\n").file("set.yaml", set).file(
+            "secrets.yaml",
+            secret("m1", "https://one.example.com") + &secret("other", "https://other.example.com"),
+        );
+    let ran = tools.run(&repo, "render --out out").code(2);
+    let expected = "Application `other-other.example.com` of ApplicationSet argocd/set cannot be placed: the destination `other` is not \
+                    a cluster of the inventory";
+    assert!(ran.err.contains(expected), "{}", ran.err);
+    repo.write("secrets.yaml", secret("m1", "https://one.example.com"));
+    tools.run(&repo, "render --out out").code(0);
+    assert_eq!(repo.files("out/m1"), ["shop/configmap_m1-one.example.com-map.yaml"]);
+    assert!(!repo.path("out/m2").exists());
+}
+
+/// What Argo CD does not create of a set is a warning that names it, and the rest of the set is built.
+#[test]
+fn applications_that_argo_cd_leaves_out_are_named() {
+    let Some(tools) = Tools::find(false, true) else { return };
+    let list = "  - list: {elements: [{name: a, to: m1}, {name: a, to: m2}, {name: b, to: none}, {name: c, to: m2}]}\n";
+    let repo = chart_repo()
+        .file("federate.yaml", "sources: [{argocd: set.yaml}]\n")
+        .file("set.yaml", set_of(list, true, "{{.name}}", "name: '{{.to}}'", "x"));
+    let ran = tools.run(&repo, "render --out out").code(0);
+    for expected in [
+        "[ignored-application]",
+        "Argo CD does not create the Application `a`: several Applications of the set have that name",
+        "Argo CD does not create the Application `b`: its destination `none` is not a cluster of the inventory",
+    ] {
+        assert!(ran.err.contains(expected), "{expected}: {}", ran.err);
+    }
+    assert_eq!(repo.files("out/m2"), ["shop/configmap_c-map.yaml"]);
 }
 
 /// A set whose generators are these, for a chart with a value from them.
@@ -259,11 +319,17 @@ fn generators_of_an_application_set_give_their_applications() {
     let list = "  - list: {elements: [{cluster: m1, tier: a}, {cluster: m2, tier: b}]}\n";
     let clusters =
         "  - clusters: {selector: {matchLabels: {env: prod}}, values: {tier: '{{metadata.labels.env}}'}}\n";
-    let go_clusters = "  - clusters: {values: {tier: '{{.name}}-x'}}\n";
-    let files = "  - git: {repoURL: x, files: [{path: 'envs/**/config.json'}]}\n";
+    let any = "selector: {matchExpressions: [{key: argocd.argoproj.io/secret-type, operator: Exists}]}";
+    let go_clusters = &format!("  - clusters: {{{any}, values: {{tier: '{{{{.name}}}}-x'}}}}\n");
+    let files = "  - git: {repoURL: x, files: [{path: 'envs/*/config.json'}]}\n";
     let folders = "  - git: {repoURL: x, directories: [{path: 'envs/*'}, {path: envs/old, exclude: true}]}\n";
-    let matrix = "  - matrix: {generators: [{clusters: {}}, {list: {elements: [{tier: a}, {tier: b}]}}]}\n";
-    let merge = "  - merge: {mergeKeys: [name], generators: [{clusters: {values: {tier: base}}}, {list: {elements: [{name: m2, values: {tier: over}}]}}]}\n";
+    let matrix = &format!(
+        "  - matrix: {{generators: [{{clusters: {{{any}}}}}, {{list: {{elements: [{{tier: a}}, {{tier: b}}]}}}}]}}\n"
+    );
+    let merge = &format!(
+        "  - merge: {{mergeKeys: [name], generators: [{{clusters: {{{any}, values: {{tier: base}}}}}}, {{list: {{elements: \
+         [{{name: m2, values: {{tier: over}}}}]}}}}]}}\n"
+    );
     for (set, m1, m2) in [
         (
             set_of(list, false, "api", "name: '{{cluster}}'", "{{tier}}"),
@@ -339,16 +405,13 @@ fn generators_of_an_application_set_give_their_applications() {
         let ran = tools.run(&repo, "check");
         assert!(ran.out.contains(expected), "{}", ran.out);
     }
-    let unknown = set_of("  - list: {elements: [{tier: a}]}\n", true, "{{ .tier | upper }}", "name: m1", "x");
+    let unknown =
+        set_of("  - list: {elements: [{tier: a}]}\n", true, "{{ .tier | nothing }}", "name: m1", "x");
     let repo =
         chart_repo().file("federate.yaml", "sources: [{argocd: set.yaml}]\n").file("set.yaml", unknown);
     let ran = tools.run(&repo, "render --out out").code(2);
-    assert!(
-        ran.err.contains("federate does not evaluate `{{.tier | upper}}`")
-            || ran.err.contains("does not evaluate"),
-        "{}",
-        ran.err
-    );
+    let expected = "the template `{{ .tier | nothing }}` cannot be filled: function \"nothing\" not defined";
+    assert!(ran.err.contains(expected), "{}", ran.err);
 }
 
 #[test]
@@ -377,9 +440,13 @@ fn a_patch_of_an_application_set_is_merged_into_each_application() {
         );
     }
     for (is_go, patch, expected) in [
-        (false, "spec: {}", "only with `goTemplate: true`"),
-        (true, "{{- if .tier }}\nspec: {}\n{{- end }}", "federate does not evaluate `{{- if .tier}}`"),
-        (true, "spec: {source: {$patch: delete}}", "federate does not carry out `$patch`"),
+        (true, "{{- if .tier }}\nspec: {}", "cannot be filled"),
+        (true, "spec: {source: {$patch: merge}}", "`$patch` is `replace` or `delete`"),
+        (
+            true,
+            "metadata: {labels: {a: 1}}",
+            "it does not fit an Application: /metadata/labels/a: it is not a text",
+        ),
         (true, "- a", "it is not a map"),
         (true, "a: [", "it is not YAML"),
     ] {

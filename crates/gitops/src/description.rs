@@ -47,8 +47,12 @@ pub struct DescribedSource {
     pub path: String,
     /// What is built of it.
     pub job: DescribedJob,
+    /// The name of the Application of Argo CD that it is a source of.
+    pub application: Option<String>,
     /// The clusters that receive what is built; `None` for all.
     pub clusters: Option<BTreeSet<ClusterName>>,
+    /// Why it is not known which clusters receive what is built, unless that is only objects that describe other sources.
+    pub unknown_destination: Option<DescriptionError>,
     /// The namespace of objects without one.
     pub namespace: Option<String>,
     /// What the controller changes in what was built.
@@ -98,7 +102,7 @@ pub struct BuildChanges {
 }
 
 /// What is wrong about an object that describes a source.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct DescriptionError {
     /// Where in the object.
     pub pointer: String,

@@ -91,6 +91,8 @@ impl<'f> FluxReader<'f> {
         Ok(DescribedSource {
             path,
             job: DescribedJob::Kustomization { edits, generation: FileGeneration::Tree },
+            application: None,
+            unknown_destination: None,
             clusters: None,
             namespace: None,
             changes,
@@ -199,6 +201,8 @@ impl<'f> FluxReader<'f> {
         Ok(DescribedSource {
             path,
             job: DescribedJob::Chart(described),
+            application: None,
+            unknown_destination: None,
             clusters: None,
             namespace: Some(namespace),
             changes: BuildChanges {

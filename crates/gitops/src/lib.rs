@@ -7,11 +7,14 @@ mod flux;
 mod helm_parameters;
 mod values;
 
-pub use argocd::application::{ArgoReader, describes_source as is_argo_source};
-pub use argocd::application_set::GenerationUsage;
+pub use argocd::application::describes_source as is_argo_source;
+pub use argocd::application_set::{
+    GeneratedApplications, GenerationUsage, OmissionReason, OmittedApplication,
+};
+pub use argocd::reader::{ArgoReader, ArgoSettings, PlacementDecider};
 pub use description::{
-    BuildChanges, DescribedChart, DescribedJob, DescribedSource, DescriptionError, FileGeneration,
-    KUSTOMIZATIONS, is_packaged_chart, strip_chart_version,
+    BuildChanges, DescribedChart, DescribedJob, DescribedSource, Description, DescriptionError,
+    FileGeneration, KUSTOMIZATIONS, Note, is_packaged_chart, strip_chart_version,
 };
 pub use flux::substitution::Variables;
 pub use flux::{FluxReader, describes_source as is_flux_source};

@@ -3,29 +3,25 @@
 //!
 //! Facts: the API `argoproj.io/v1alpha1`, and how Argo CD calls Helm and kustomize. A folder is a chart, a kustomization, or its
 //! YAML and JSON files. Values files are relative to the chart, or to the repo of a `ref`; values win over them, and parameters over
-//! both. A destination that is the cluster of Argo CD stands for all clusters here.
+//! both.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use federate_kubernetes::object::{field_text, pointer_text};
-use federate_kubernetes::{Cluster, ClusterName, Object};
+use federate_kubernetes::object::field_text;
+use federate_kubernetes::{ClusterName, Object};
 
-use super::application_set::{GenerationUsage, LocalRepo, generate_applications, server_of};
+use super::reader::ArgoReader;
 use crate::description::{
-    BuildChanges, DescribedChart, DescribedJob, DescribedSource, Description, DescriptionError,
-    FolderContent, inspect_folder, list_texts, read_map,
+    BuildChanges, DescribedChart, DescribedJob, DescribedSource, DescriptionError, FolderContent,
+    inspect_folder, list_texts, read_map,
 };
 use crate::description::{FileGeneration, is_packaged_chart};
 use crate::flux::read_local_path;
 use crate::helm_parameters::set_parameter;
 use crate::values::merge_maps;
-use federate_file_tree::{CachedTree, EntryKind, find_entry, normalize_path};
-
-/// The address and the name of the cluster in which Argo CD runs.
-const OWN_SERVER: &str = "https://kubernetes.default.svc";
-const OWN_NAME: &str = "in-cluster";
+use federate_file_tree::{EntryKind, find_entry, normalize_path};
 
 /// Keys of `helm` that are read, or change nothing that is built.
 const HELM_KEYS: [&str; 12] = [
@@ -66,42 +62,16 @@ pub fn describes_source(object: &Object) -> bool {
     object.id.group() == "argoproj.io" && matches!(object.id.kind.as_str(), "Application" | "ApplicationSet")
 }
 
-/// Reads objects of Argo CD for a repo with these clusters.
-pub struct ArgoReader<'f> {
-    /// The files of the repo.
-    pub tree: &'f CachedTree<'f>,
-    /// The clusters of the inventory.
-    pub clusters: &'f [Cluster],
-    /// What the `ApplicationSet`s that were read have taken.
-    pub usage: &'f GenerationUsage,
-}
-
 impl ArgoReader<'_> {
-    /// The sources that an object describes.
-    pub fn read_object(&self, object: &Object) -> Result<Description, DescriptionError> {
-        if object.id.kind == "Application" {
-            let spec = object.body.get("spec").unwrap_or(&Value::Null);
-            let sources = self.read_application(&object.id.name, spec, "/spec")?;
-            return Ok(Description { sources, notes: Vec::new() });
-        }
-        let repo = LocalRepo { tree: self.tree, clusters: self.clusters, usage: self.usage };
-        let mut sources = Vec::new();
-        for application in generate_applications(object, &repo)? {
-            let name = pointer_text(&application, "/metadata/name").to_owned();
-            let spec = application.get("spec").unwrap_or(&Value::Null);
-            sources.extend(self.read_application(&name, spec, "/spec/template/spec")?);
-        }
-        Ok(Description { sources, notes: Vec::new() })
-    }
-
-    fn read_application(
+    /// The sources of an Application for its clusters.
+    pub(super) fn read_application(
         &self,
         name: &str,
         spec: &Value,
+        clusters: &BTreeSet<ClusterName>,
         at: &str,
     ) -> Result<Vec<DescribedSource>, DescriptionError> {
         let destination = spec.get("destination").unwrap_or(&Value::Null);
-        let clusters = self.find_destination(destination, &format!("{at}/destination"))?;
         let namespace = match field_text(destination, "namespace") {
             "" => "default",
             namespace => namespace,
@@ -139,35 +109,14 @@ impl ArgoReader<'_> {
             described.push(DescribedSource {
                 path,
                 job,
-                clusters: clusters.clone(),
+                clusters: Some(clusters.clone()),
+                application: Some(name.to_owned()),
+                unknown_destination: None,
                 namespace: Some(namespace.to_owned()),
                 changes: BuildChanges::default(),
             });
         }
         Ok(described)
-    }
-
-    /// The clusters of a destination; `None` for all.
-    fn find_destination(
-        &self,
-        destination: &Value,
-        pointer: &str,
-    ) -> Result<Option<BTreeSet<ClusterName>>, DescriptionError> {
-        let (name, server) = (field_text(destination, "name"), field_text(destination, "server"));
-        if name == OWN_NAME || server == OWN_SERVER || (name.is_empty() && server.is_empty()) {
-            return Ok(None);
-        }
-        let found =
-            self.clusters.iter().find(|cluster| *cluster.name == *name || server_of(&cluster.name) == server);
-        if let Some(cluster) = found {
-            return Ok(Some([cluster.name.clone()].into()));
-        }
-        let named = if name.is_empty() { server } else { name };
-        Err(DescriptionError::new(
-            pointer,
-            format!("its destination `{named}` is not a cluster of the inventory"),
-        )
-        .with_help("name a cluster of the inventory in `destination.name`"))
     }
 
     fn read_source(

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use federate_file_tree::{is_folder, is_within};
 use federate_gitops::{
-    ArgoReader, BuildChanges, DescribedJob, DescribedSource, DescriptionError, FileGeneration, FluxReader,
-    GenerationUsage, is_argo_source, is_flux_source,
+    ArgoReader, ArgoSettings, BuildChanges, DescribedJob, DescribedSource, DescriptionError, FileGeneration,
+    FluxReader, GenerationUsage, is_argo_source, is_flux_source,
 };
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef};
 use serde_json::{Map, Value};
@@ -107,6 +107,8 @@ struct FinishedSource {
 pub(super) struct DescriptionWalk<'r, 'f> {
     runner: &'r Runner<'f>,
     clusters: &'r [Cluster],
+    /// The cluster in which Argo CD runs, by the configuration.
+    own_cluster: Option<ClusterName>,
     apis: ApiClasses,
     usage: GenerationUsage,
     installations: Vec<Installation>,
@@ -119,9 +121,12 @@ pub(super) struct DescriptionWalk<'r, 'f> {
 
 impl<'r, 'f> DescriptionWalk<'r, 'f> {
     pub(super) fn new(runner: &'r Runner<'f>, clusters: &'r [Cluster]) -> Self {
+        let own = runner.files.config.argocd.cluster.as_deref();
+        let own = own.and_then(|name| clusters.iter().find(|cluster| *cluster.name == *name));
         Self {
             runner,
             clusters,
+            own_cluster: own.map(|cluster| cluster.name.clone()),
             apis: ApiClasses::new(clusters),
             usage: GenerationUsage::default(),
             installations: Vec::new(),
@@ -140,6 +145,12 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
     ) -> Vec<(BuiltSource, Vec<String>)> {
         for entry in describing {
             self.add_installations(entry, builds);
+        }
+        if let (Some(name), None, false) =
+            (&self.runner.files.config.argocd.cluster, &self.own_cluster, self.clusters.is_empty())
+        {
+            let why = format!("the inventory has no cluster `{name}`");
+            builds.findings.push(self.runner.files.invalid_config("/argocd/cluster", why));
         }
         let mut sources = self.list_folders();
         let mut unread = self.find_written(builds);
@@ -223,6 +234,8 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
                 let cluster = one.cluster.clone()?;
                 let source = DescribedSource {
                     path: one.path.clone(),
+                    application: None,
+                    unknown_destination: None,
                     job: DescribedJob::Kustomization { edits: Map::new(), generation: FileGeneration::Tree },
                     clusters: Some([cluster].into()),
                     namespace: None,
@@ -306,6 +319,7 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
         builds: &mut Builds,
     ) -> (Vec<OpenSource>, Vec<(usize, DescriptionError)>) {
         let (mut sources, mut failed) = (Vec::new(), Vec::new());
+        let config = &self.runner.files.config;
         let mut open: Vec<(usize, &DescribingObject)> =
             open.iter().filter_map(|index| Some((*index, self.found.get(*index)?))).collect();
         open.sort_by_key(|(index, found)| (found.installation, *index));
@@ -314,8 +328,15 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
             let Some(runs) = self.installations.get(*installation) else { continue };
             // What one cluster has is not seen in another.
             let written = self.runner.files.written_objects().filter(|_| runs.cluster.is_none());
-            let flux = FluxReader::new(self.runner.tree, written.chain(&runs.objects));
-            let argo = ArgoReader { tree: self.runner.tree, clusters: self.clusters, usage: &self.usage };
+            let flux = FluxReader::new(self.runner.tree, written.clone().chain(&runs.objects));
+            let settings = ArgoSettings {
+                // Argo CD runs where an item of `sources` says, or where the configuration does.
+                cluster: runs.cluster.clone().or_else(|| self.own_cluster.clone()),
+                new_file_globbing: config.argocd.new_git_file_globbing,
+                projects: None,
+            };
+            let all = self.runner.files.written_objects().chain(&runs.objects);
+            let argo = ArgoReader::new(self.runner.tree, self.clusters, all, &settings, &self.usage);
             for (index, found) in of_installation {
                 let read = match runs.controller {
                     Controller::Flux => flux.read_object(&found.object),
@@ -358,12 +379,17 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
             for object in self.take_describing(&open, result.as_deref_mut().unwrap_or_default()) {
                 found.extend(self.add_object(object, builds));
             }
+            let has_objects = result.iter().flatten().any(|variant| !variant.objects.is_empty());
+            if let Some(error) = open.source.unknown_destination.clone().filter(|_| has_objects) {
+                builds.findings.push(self.report_failure(&open, error));
+                result = Ok(Vec::new());
+            }
             let described_by = open.described_by.and_then(|index| self.found.get(index));
             let built = BuiltSource {
                 paths: vec![open.source.path.clone()],
                 is_configured: true,
                 is_chart: matches!(open.source.job, DescribedJob::Chart(_)),
-                is_restricted: open.source.clusters.is_some(),
+                is_restricted: open.source.clusters.is_some() || open.source.unknown_destination.is_some(),
                 records: vec![record_source(
                     &open.source,
                     described_by.map(|found| &found.object.id),
