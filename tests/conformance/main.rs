@@ -33,6 +33,7 @@ use gaps::Gaps;
 use readable::ReadableCases;
 
 mod apiserver;
+mod argocd_builds;
 mod cases;
 mod diff;
 mod gaps;
@@ -147,6 +148,11 @@ fn verify(dialect: &str, family: &str) -> Option<Verify> {
         ("ocm", "rollout") => ocm_works::rollout,
         ("ocm", "work") => ocm_works::order,
         ("ocm", "apply") => ocm_works::apply,
+        (
+            "argocd-flux",
+            "app-directory" | "app-helm" | "app-kustomize" | "flux-helmrelease" | "flux-kustomization"
+            | "flux-substitute",
+        ) => argocd_builds::verify,
         // Rows that name the family whose form they have.
         ("kubefleet", "upstream-tests") => |case| match case["family"].as_str() {
             Some("schedule" | "reschedule" | "doc") => kubefleet::upstream_schedule(case),

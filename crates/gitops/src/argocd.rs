@@ -2,3 +2,5 @@
 
 pub(crate) mod application;
 pub(crate) mod application_set;
+pub(crate) mod directory;
+mod path_glob;

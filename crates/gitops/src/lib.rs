@@ -9,10 +9,11 @@ mod values;
 
 pub use argocd::application::{ArgoReader, describes_source as is_argo_source};
 pub use argocd::application_set::GenerationUsage;
+pub use argocd::directory::{DirectoryContent, DirectoryFile, read_directory};
 pub use description::{
-    BuildChanges, DescribedChart, DescribedJob, DescribedSource, DescriptionError, FileGeneration,
-    KUSTOMIZATIONS, is_packaged_chart, strip_chart_version,
+    BuildChanges, ChartParameter, DescribedChart, DescribedJob, DescribedSource, DescriptionError,
+    FileSelection, KUSTOMIZATIONS, KustomizationRules, is_packaged_chart, strip_chart_version,
 };
-pub use flux::substitution::Variables;
-pub use flux::{FluxReader, describes_source as is_flux_source};
+pub use flux::substitution::{Substitution, Variables};
+pub use flux::{FluxReader, FluxSettings, describes_source as is_flux_source};
 pub use values::{ValuesError, expand_values, merge_maps};

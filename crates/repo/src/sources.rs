@@ -1,22 +1,22 @@
 //! From `sources` in `federate.yaml` and the kustomizations of a repo to what a [`Builder`] builds of them, per cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use federate_file_tree::{CachedTree, EntryKind, FileTree, is_folder, is_within};
 use federate_gitops::{
-    ArgoReader, DescribedJob, DescribedSource, DescriptionError, FluxReader, GenerationUsage, KUSTOMIZATIONS,
-    ValuesError, expand_values,
+    ArgoReader, DescribedJob, DescribedSource, DescriptionError, FluxReader, FluxSettings, GenerationUsage,
+    KUSTOMIZATIONS, ValuesError, expand_values,
 };
 use federate_kubernetes::cluster::Apis;
 use federate_kubernetes::sops::is_encrypted;
-use federate_kubernetes::{Cluster, ClusterName, Finding, Object, Origin, Severity};
+use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, Origin, Severity};
 use rayon::prelude::*;
 use serde_json::Value;
 
 use crate::build::{
-    BuildError, BuildJob, BuildOutput, BuildTime, Builder, ChartJob, FileGeneration, InputFile,
-    KustomizationJob,
+    BuildError, BuildJob, BuildOutput, BuildTime, Builder, ChartJob, InputFile, KustomizationJob,
+    KustomizationRules,
 };
 use crate::config::{CLUSTER_PLACEHOLDER, Hooks, LoadRestrictor, PerCluster, SourceConfig, SourceKind};
 use crate::{Claims, RepoFiles, Role, documents};
@@ -25,7 +25,7 @@ mod described;
 mod origin;
 mod record;
 
-use described::{list_job, record_source};
+use described::{list_job, read_files, record_source, substitute_output};
 use origin::OriginFinder;
 
 pub use record::{SourceBuild, SourceRecord};
@@ -100,7 +100,13 @@ struct SourceEntry<'c> {
 type Jobs = BTreeMap<BuildJob, Vec<ClusterName>>;
 
 /// What was built of each job.
-type JobResults = BTreeMap<BuildJob, Result<ParsedOutput, BuildError>>;
+type JobResults = BTreeMap<BuildJob, JobResult>;
+
+/// What was built of a job: its output, and the objects in it, which are read when they are needed as they are.
+struct JobResult {
+    output: Result<BuildOutput, BuildError>,
+    parsed: OnceLock<Result<ParsedOutput, BuildError>>,
+}
 
 impl SourceEntry<'_> {
     /// Whether what is built depends on the cluster.
@@ -160,7 +166,7 @@ impl SourceEntry<'_> {
                 folder: overlay.unwrap_or_else(|| self.path().to_owned()),
                 is_unrestricted: config.is_some_and(|config| config.load_restrictor == LoadRestrictor::None),
                 edits: String::new(),
-                generation: FileGeneration::Never,
+                rules: KustomizationRules::Kustomize,
             })));
         };
         let default = SourceConfig::default();
@@ -174,10 +180,12 @@ impl SourceEntry<'_> {
             values,
             replaces_values: false,
             set: if set.is_empty() { String::new() } else { Value::Object(set).to_string() },
+            parameters: Vec::new(),
             kubernetes: cluster.and_then(|cluster| cluster.kubernetes.clone()),
             apis: apis.clone(),
             skips_crds: config.skip_crds,
             drops_hooks: config.hooks == Hooks::Drop,
+            skips_schema: false,
         })))
     }
 }
@@ -414,7 +422,7 @@ impl Runner<'_> {
                     .findings
                     .push(self.files.invalid_config(&format!("/sources/{}/{key}", entry.index), why));
             }
-            let flux = FluxReader::new(self.tree, self.files.written_objects());
+            let flux = FluxReader::new(self.tree, self.files.written_objects(), FluxSettings::default());
             let argo = ArgoReader { tree: self.tree, clusters, usage: &usage };
             for object in objects {
                 let read = match &entry.kind {
@@ -447,12 +455,19 @@ impl Runner<'_> {
         let apis = ApiClasses::new(clusters);
         let listed: Vec<Result<Jobs, DescriptionError>> =
             described.iter().map(|(source, _)| self.list_described(source, clusters, &apis)).collect();
+        let as_they_are =
+            described.iter().zip(&listed).filter(|((source, _), _)| !source.changes.changes_text());
+        let as_they_are = as_they_are.filter_map(|(_, jobs)| jobs.as_ref().ok()).flat_map(BTreeMap::keys);
+        let as_they_are: BTreeSet<&BuildJob> = as_they_are.collect();
         let results = self.run_jobs(listed.iter().flatten());
+        self.parse_results(&results, &|job| as_they_are.contains(job));
         let mut built: Vec<(BuiltSource, Vec<String>)> = Vec::new();
         let mut restricted: Option<(BuiltSource, Vec<String>)> = None;
         for ((source, object), jobs) in described.iter().zip(listed) {
             let mut inputs = Vec::new();
-            let result = jobs.and_then(|jobs| finish_described(source, jobs, &results, builds, &mut inputs));
+            let result = jobs.and_then(|jobs| {
+                self.finish_described(source, jobs, clusters, &results, builds, &mut inputs)
+            });
             let result = result.map_err(|error| {
                 let failure =
                     BuildError { code: "build-failed", why: error.why.clone(), help: None, place: None };
@@ -496,11 +511,11 @@ impl Runner<'_> {
         let mut jobs = Jobs::new();
         let is_chart = matches!(source.job, DescribedJob::Chart(_));
         if clusters.is_empty() || (!is_chart && source.clusters.is_none()) {
-            jobs.insert(list_job(source, self.tree, None, apis)?, Vec::new());
+            jobs.extend(list_job(source, None, apis)?.map(|job| (job, Vec::new())));
             return Ok(jobs);
         }
         for cluster in selected {
-            let job = list_job(source, self.tree, Some(cluster), apis)?;
+            let Some(job) = list_job(source, Some(cluster), apis)? else { continue };
             jobs.entry(job).or_default().push(cluster.name.clone());
         }
         Ok(jobs)
@@ -517,6 +532,7 @@ impl Runner<'_> {
         let listed: Vec<Result<Jobs, SourceProblem>> =
             entries.par_iter().map(|entry| entry.list_jobs(self.tree, clusters, &apis)).collect();
         let results = self.run_jobs(listed.iter().flatten());
+        self.parse_results(&results, &|_| true);
         entries
             .iter()
             .zip(listed)
@@ -529,13 +545,23 @@ impl Runner<'_> {
         let jobs: BTreeSet<&BuildJob> = listed.flat_map(BTreeMap::keys).collect();
         let jobs: Vec<BuildJob> = jobs.into_iter().cloned().collect();
         let results = self.builder.build(self.tree, &jobs, &self.time);
-        jobs.into_par_iter()
-            .zip(results)
-            .map(|(job, result)| {
-                let parsed = result.and_then(|output| self.parse_output(&job, output));
-                (job, parsed)
-            })
-            .collect()
+        let results = results.into_iter().map(|output| JobResult { output, parsed: OnceLock::new() });
+        jobs.into_iter().zip(results).collect()
+    }
+
+    /// Reads the objects of the jobs that are chosen.
+    fn parse_results(&self, results: &JobResults, is_chosen: &(dyn Fn(&BuildJob) -> bool + Sync)) {
+        results.par_iter().filter(|(job, _)| is_chosen(job)).for_each(|(job, result)| {
+            self.parse_result(job, result);
+        });
+    }
+
+    fn parse_result<'r>(
+        &self,
+        job: &BuildJob,
+        result: &'r JobResult,
+    ) -> &'r Result<ParsedOutput, BuildError> {
+        result.parsed.get_or_init(|| self.parse_output(job, result.output.clone()?))
     }
 
     fn finish_entry(
@@ -564,9 +590,9 @@ impl Runner<'_> {
             }
             Ok(jobs) => jobs
                 .iter()
-                .filter_map(|(job, clusters)| Some((clusters, results.get(job)?)))
-                .map(|(clusters, result)| {
-                    let parsed = result.as_ref().map_err(Clone::clone)?;
+                .filter_map(|(job, clusters)| Some((job, clusters, results.get(job)?)))
+                .map(|(job, clusters, result)| {
+                    let parsed = self.parse_result(job, result).as_ref().map_err(Clone::clone)?;
                     inputs.extend(parsed.inputs.iter().map(|file| file.path.clone()));
                     builds.findings.extend(parsed.findings.iter().cloned());
                     builds.renamed.extend(parsed.renamed.iter().cloned());
@@ -646,38 +672,72 @@ impl Runner<'_> {
         let documents::FileContents { objects, findings, .. } = contents;
         Ok(ParsedOutput { objects, renamed, findings, inputs: output.inputs })
     }
+
+    /// What was built of a source that an object describes.
+    fn finish_described(
+        &self,
+        source: &DescribedSource,
+        jobs: Jobs,
+        clusters: &[Cluster],
+        results: &JobResults,
+        builds: &mut Builds,
+        inputs: &mut Vec<String>,
+    ) -> Result<Vec<BuiltVariant>, DescriptionError> {
+        let mut variants = Vec::new();
+        if let DescribedJob::Directory(selection) = &source.job {
+            let parsed = read_files(self.tree, &source.path, selection)?;
+            let selected = source.select_clusters(clusters).into_iter().filter(|_| source.clusters.is_some());
+            let names = selected.map(|cluster| cluster.name.clone()).collect();
+            variants.push(finish_variant(source, names, &parsed, builds, inputs));
+        }
+        for (job, names) in jobs {
+            let Some(result) = results.get(&job) else { continue };
+            let substituted;
+            let parsed = if source.changes.changes_text() {
+                let output = result.output.as_ref().map_err(describe_failure)?;
+                let output = substitute_output(source, output)
+                    .map_err(|why| DescriptionError::new("/spec/postBuild", why))?;
+                substituted = self.parse_output(&job, output);
+                &substituted
+            } else {
+                self.parse_result(&job, result)
+            };
+            let parsed = parsed.as_ref().map_err(describe_failure)?;
+            variants.push(finish_variant(source, names, parsed, builds, inputs));
+        }
+        variants.sort_by(|a, b| a.clusters.cmp(&b.clusters));
+        Ok(variants)
+    }
 }
 
-/// What was built of a source that an object describes.
-fn finish_described(
+/// The error of a build, as one about the object that describes it.
+fn describe_failure(error: &BuildError) -> DescriptionError {
+    DescriptionError {
+        pointer: String::new(),
+        why: match &error.place {
+            Some((file, line)) if *line > 0 => format!("{file}:{line}: {}", error.why),
+            _ => error.why.clone(),
+        },
+        help: error.help.clone(),
+    }
+}
+
+/// What some clusters receive of a source, with the labels of all of its objects.
+fn finish_variant(
     source: &DescribedSource,
-    jobs: Jobs,
-    results: &JobResults,
+    mut clusters: Vec<ClusterName>,
+    parsed: &ParsedOutput,
     builds: &mut Builds,
     inputs: &mut Vec<String>,
-) -> Result<Vec<BuiltVariant>, DescriptionError> {
-    let mut variants = Vec::new();
-    for (job, mut clusters) in jobs {
-        clusters.sort();
-        let Some(result) = results.get(&job) else { continue };
-        let parsed = result.as_ref().map_err(|error| DescriptionError {
-            pointer: String::new(),
-            why: match &error.place {
-                Some((file, line)) if *line > 0 => format!("{file}:{line}: {}", error.why),
-                _ => error.why.clone(),
-            },
-            help: error.help.clone(),
-        })?;
-        inputs.extend(parsed.inputs.iter().map(|file| file.path.clone()));
-        builds.findings.extend(parsed.findings.iter().cloned());
-        builds.renamed.extend(parsed.renamed.iter().cloned());
-        let objects = source.changes.change_objects(parsed.objects.clone());
-        let objects = objects.map_err(|why| DescriptionError::new("/spec/postBuild", why))?;
-        let (namespace, inputs) = (source.namespace.clone(), parsed.inputs.clone());
-        variants.push(BuiltVariant { clusters, namespace, objects, inputs, record: 0 });
-    }
-    variants.sort_by(|a, b| a.clusters.cmp(&b.clusters));
-    Ok(variants)
+) -> BuiltVariant {
+    clusters.sort();
+    inputs.extend(parsed.inputs.iter().map(|file| file.path.clone()));
+    builds.findings.extend(parsed.findings.iter().cloned());
+    builds.renamed.extend(parsed.renamed.iter().cloned());
+    let mut objects = parsed.objects.clone();
+    source.changes.label_objects(&mut objects);
+    let (namespace, inputs) = (source.namespace.clone(), parsed.inputs.clone());
+    BuiltVariant { clusters, namespace, objects, inputs, record: 0 }
 }
 
 /// The objects of an output.
@@ -688,7 +748,39 @@ struct ParsedOutput {
     inputs: Arc<[InputFile]>,
 }
 
+/// What was built of a source for some clusters.
+#[derive(Clone, Copy, Debug)]
+pub struct SourceObjects<'b> {
+    /// The object of Flux or Argo CD that describes the source.
+    pub described_by: Option<&'b ObjectRef>,
+    /// The clusters; none if it is for all.
+    pub clusters: &'b [ClusterName],
+    /// The objects.
+    pub objects: &'b [Object],
+}
+
 impl Builds {
+    /// What was built, in the order of the sources.
+    pub fn list_objects(&self) -> Vec<SourceObjects<'_>> {
+        let variants = self.sources.iter().flat_map(|source| {
+            let variants = source.result.iter().flatten();
+            variants.map(|variant| SourceObjects {
+                described_by: source
+                    .records
+                    .get(variant.record)
+                    .and_then(|record| record.described_by.as_ref()),
+                clusters: &variant.clusters,
+                objects: &variant.objects,
+            })
+        });
+        variants.collect()
+    }
+
+    /// What is wrong with the sources, and what is worth knowing about them.
+    pub fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+
     /// Takes the templates out of what kustomizations build that others build too, unless `federate.yaml` names them: only
     /// the user knows which one is meant.
     fn separate_ambiguous(&mut self, claims: &dyn Claims) {
