@@ -51,12 +51,13 @@ pub(crate) fn verify(case: &Value) -> Result<(), String> {
             _ => objects += &format!("---\n{file}\n"),
         }
     }
+    // The objects are read beside the files, but are not among those that are built.
+    let tree = CaseFiles(files.clone());
     let kind = if objects.contains("argoproj.io/") { "argocd" } else { "flux" };
     files.insert(OBJECTS.to_owned(), objects);
     files.insert("federate.yaml".to_owned(), format!("sources: [{{{kind}: {OBJECTS}}}]\n"));
-    let tree = CaseFiles(files);
     let no_role = |_: &str, _: &str| -> Option<(&'static str, Role)> { None };
-    let repo = read_files(&tree, &ReadOptions::default());
+    let repo = read_files(&CaseFiles(files), &ReadOptions::default());
     let builds = build_sources(&repo, &tree, builder(), &no_role, &|_| Vec::new());
     for result in case["expect"]["results"].as_array().ok_or("no results")? {
         compare_result(result, &builds)?;

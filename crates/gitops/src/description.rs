@@ -54,6 +54,8 @@ pub struct DescribedSource {
     pub namespace: Option<String>,
     /// What the controller changes in what was built.
     pub changes: BuildChanges,
+    /// The name of the Application, if it has several sources: the last one that has an object counts.
+    pub application: Option<String>,
 }
 
 /// What is built.

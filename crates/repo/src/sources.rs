@@ -25,7 +25,7 @@ mod described;
 mod origin;
 mod record;
 
-use described::{list_job, read_files, record_source, substitute_output};
+use described::{FinishedSource, drop_repeated, list_job, read_files, record_source, substitute_output};
 use origin::OriginFinder;
 
 pub use record::{SourceBuild, SourceRecord};
@@ -463,11 +463,16 @@ impl Runner<'_> {
         self.parse_results(&results, &|job| as_they_are.contains(job));
         let mut built: Vec<(BuiltSource, Vec<String>)> = Vec::new();
         let mut restricted: Option<(BuiltSource, Vec<String>)> = None;
-        for ((source, object), jobs) in described.iter().zip(listed) {
+        let mut finished: Vec<FinishedSource> = Vec::new();
+        for ((source, _), jobs) in described.iter().zip(listed) {
             let mut inputs = Vec::new();
             let result = jobs.and_then(|jobs| {
                 self.finish_described(source, jobs, clusters, &results, builds, &mut inputs)
             });
+            finished.push(FinishedSource { result, inputs });
+        }
+        builds.findings.extend(drop_repeated(described, &mut finished));
+        for ((source, object), FinishedSource { result, inputs }) in described.iter().zip(finished) {
             let result = result.map_err(|error| {
                 let failure =
                     BuildError { code: "build-failed", why: error.why.clone(), help: None, place: None };

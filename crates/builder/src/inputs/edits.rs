@@ -46,7 +46,7 @@ impl Reader<'_> {
         // What cannot be read is refused where it is read.
         let Some(fields) = value.as_object_mut().filter(|_| stream.errors.is_empty()) else { return Ok(()) };
         // Flux asks for the origins of objects where a kustomization has no resources, which kustomize would refuse as empty.
-        let is_without_resources = is_flux && !is_generated && is_empty_list(fields, &["resources", "bases"]);
+        let is_without_resources = is_flux && !is_generated && has_no_resources(fields);
         if is_without_resources {
             fields.insert("buildMetadata".to_owned(), json!([ORIGIN_SETTING]));
         }
@@ -121,8 +121,8 @@ fn asks_for_origins(fields: &Map<String, Value>) -> bool {
     settings.into_iter().any(|setting| setting == ORIGIN_SETTING)
 }
 
-fn is_empty_list(fields: &Map<String, Value>, keys: &[&str]) -> bool {
-    keys.iter().all(|key| fields.get(*key).and_then(Value::as_array).is_none_or(Vec::is_empty))
+fn has_no_resources(fields: &Map<String, Value>) -> bool {
+    fields.get("resources").and_then(Value::as_array).is_none_or(Vec::is_empty)
 }
 
 /// Changes a field of a kustomization. The error says what is there already.

@@ -111,6 +111,7 @@ impl ArgoReader<'_> {
                 clusters: clusters.clone(),
                 namespace: Some(if namespace.is_empty() { "default" } else { namespace }.to_owned()),
                 changes: BuildChanges::default(),
+                application: Some(name.to_owned()).filter(|_| sources.len() > 1),
             });
         }
         Ok(described)

@@ -140,6 +140,7 @@ impl FluxReader<'_> {
                 annotations: read_map(spec.pointer("/commonMetadata/annotations")),
                 substitution: None,
             },
+            application: None,
         })
     }
 

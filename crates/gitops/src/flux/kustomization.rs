@@ -98,6 +98,7 @@ impl FluxReader<'_> {
                 annotations: read_map(spec.pointer("/commonMetadata/annotations")),
                 substitution,
             },
+            application: None,
         })
     }
 

@@ -1,16 +1,17 @@
 //! The builds of sources that objects of Flux and Argo CD describe.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use federate_gitops::{
     DescribedJob, DescribedSource, DescriptionError, FileSelection, KustomizationRules, read_directory,
 };
 use federate_kubernetes::sops::EncryptedFile;
-use federate_kubernetes::{Cluster, Finding, Object, Severity};
+use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, Origin, Severity};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::{ApiClasses, CachedTree, ParsedOutput, SourceRecord};
+use super::{ApiClasses, BuiltVariant, CachedTree, ParsedOutput, SourceRecord};
 use crate::build::{BuildJob, BuildOutput, ChartJob, InputFile, KustomizationJob};
 use crate::config::is_release_name;
 use crate::documents;
@@ -110,6 +111,65 @@ pub(super) fn substitute_output(
         stream.documents.into_iter().map(|document| document.value).filter(|value| !value.is_null());
     let text = source.changes.substitute_documents(documents.collect())?;
     Ok(BuildOutput { text: text.into_bytes().into(), ..output.clone() })
+}
+
+/// What was built of a source, with the files that it was built from.
+pub(super) struct FinishedSource {
+    pub(super) result: Result<Vec<BuiltVariant>, DescriptionError>,
+    pub(super) inputs: Vec<String>,
+}
+
+/// Takes the objects of an Application out that a later one of its sources has, too: the last one counts. Returns warnings about them.
+pub(super) fn drop_repeated(
+    described: &[(DescribedSource, &Object)],
+    finished: &mut [FinishedSource],
+) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    // What later sources have, by the place of the object and the Application, and where.
+    let mut later: BTreeMap<(&Origin, &str), BTreeMap<ObjectRef, Receivers>> = BTreeMap::new();
+    for ((source, object), finished) in described.iter().zip(finished).rev() {
+        let Some(application) = &source.application else { continue };
+        let Ok(variants) = &mut finished.result else { continue };
+        let later = later.entry((&object.origin, application)).or_default();
+        let mut own: Vec<(ObjectRef, Vec<ClusterName>)> = Vec::new();
+        for variant in variants {
+            let clusters = &variant.clusters;
+            for repeated in variant.objects.extract_if(.., |built| {
+                later.get(&built.id).is_some_and(|known| known.share_clusters(clusters))
+            }) {
+                let message = format!(
+                    "several sources of the Application {application} have {}, and the last one counts",
+                    repeated.id
+                );
+                let finding = Finding::error("duplicate-object", object, message);
+                findings.push(Finding { severity: Severity::Warning, ..finding });
+            }
+            own.extend(variant.objects.iter().map(|built| (built.id.clone(), clusters.clone())));
+        }
+        for (id, clusters) in own {
+            later.entry(id).or_default().add_clusters(clusters);
+        }
+    }
+    findings
+}
+
+/// The clusters that receive an object.
+#[derive(Default)]
+struct Receivers {
+    are_all: bool,
+    named: BTreeSet<ClusterName>,
+}
+
+impl Receivers {
+    /// Adds clusters. An empty list stands for all.
+    fn add_clusters(&mut self, clusters: Vec<ClusterName>) {
+        self.are_all |= clusters.is_empty();
+        self.named.extend(clusters);
+    }
+
+    fn share_clusters(&self, clusters: &[ClusterName]) -> bool {
+        self.are_all || clusters.is_empty() || clusters.iter().any(|cluster| self.named.contains(cluster))
+    }
 }
 
 /// What is noted of the source. `object` describes it.
