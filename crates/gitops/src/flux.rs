@@ -76,10 +76,16 @@ struct FieldWithoutEffect {
     why: &'static str,
 }
 
+/// The fields of a map that are carried out, or only say when and how Flux reconciles.
+struct KnownMap {
+    /// Where the map is in the object, as a pointer.
+    pointer: &'static str,
+    fields: &'static [&'static str],
+}
+
 /// The fields of a kind of objects.
 struct KnownFields {
-    /// Those below `spec` that are carried out, or only say when and how Flux reconciles.
-    known: &'static [&'static str],
+    maps: &'static [KnownMap],
     without_effect: &'static [FieldWithoutEffect],
 }
 
@@ -91,30 +97,34 @@ impl KnownFields {
         let found: Vec<&FieldWithoutEffect> =
             found.filter(|field| object.body.pointer(field.pointer).is_some_and(is_set)).collect();
         if let Some(first) = found.first() {
-            let all: Vec<String> = found
-                .iter()
-                .map(|field| format!("`{}` ({})", name_field(field.pointer), field.why))
-                .collect();
+            let name =
+                |field: &&FieldWithoutEffect| format!("`{}` ({})", name_field(field.pointer), field.why);
+            let all: Vec<String> = found.iter().map(name).collect();
             let message = format!("{} has fields without effect here: {}", object.id, all.join(", "));
             notes.push(Note::field_without_effect(first.pointer, message));
         }
-        let spec = object.body.get("spec").and_then(Value::as_object).into_iter().flatten();
-        let unknown: Vec<&String> = spec
-            .filter(|(_, value)| !value.is_null())
-            .map(|(key, _)| key)
-            .filter(|key| {
-                !self.known.contains(&key.as_str())
-                    && !self
-                        .without_effect
-                        .iter()
-                        .any(|field| field.pointer.split('/').nth(2) == Some(key.as_str()))
-            })
-            .collect();
+        let unknown = self.list_unknown(object);
         if let Some(first) = unknown.first() {
-            let all: Vec<String> = unknown.iter().map(|key| format!("`{key}`")).collect();
+            let all: Vec<String> = unknown.iter().map(|field| format!("`{}`", name_field(field))).collect();
             let message = format!("{} has fields that federate does not know: {}", object.id, all.join(", "));
-            notes.push(Note::field_without_effect(&format!("/spec/{first}"), message));
+            notes.push(Note::field_without_effect(first, message));
         }
+    }
+
+    /// The pointers of fields that are not known.
+    fn list_unknown(&self, object: &Object) -> Vec<String> {
+        let mut unknown = Vec::new();
+        for map in self.maps {
+            let fields = object.body.pointer(map.pointer).and_then(Value::as_object).into_iter().flatten();
+            for (key, _) in fields.filter(|(_, value)| !value.is_null()) {
+                let pointer = format!("{}/{}", map.pointer, federate_yaml::pointer::escape(key));
+                let is_listed = self.without_effect.iter().any(|field| field.pointer == pointer);
+                if !is_listed && !map.fields.contains(&key.as_str()) {
+                    unknown.push(pointer);
+                }
+            }
+        }
+        unknown
     }
 }
 

@@ -8,7 +8,7 @@ use federate_file_tree::{CachedTree, EntryKind, FileTree as _, join_path};
 use federate_yaml::Stream;
 use serde_json::Value;
 
-use super::path_glob::{GlobDialect, PathGlob};
+use super::path_glob::{GlobBudget, GlobDialect, PathGlob};
 use crate::description::{DescriptionError, FileSelection};
 
 /// The text by which Argo CD leaves a file out.
@@ -59,6 +59,7 @@ pub fn read_directory(
         selection,
         include: compile_glob(&selection.include)?,
         exclude: compile_glob(&selection.exclude)?,
+        budget: GlobBudget::default(),
         bytes: 0,
         content: &mut content,
     };
@@ -85,6 +86,7 @@ struct DirectoryReader<'r> {
     selection: &'r FileSelection,
     include: Option<PathGlob>,
     exclude: Option<PathGlob>,
+    budget: GlobBudget,
     bytes: usize,
     content: &'r mut DirectoryContent,
 }
@@ -104,10 +106,10 @@ impl DirectoryReader<'_> {
                 EntryKind::Folder if self.selection.is_recursive && entry.name != ".git" => {
                     self.read_folder(&path, depth - 1)?;
                 }
-                EntryKind::File if self.is_selected(&entry.name, &path) => self.read_file(&path)?,
-                EntryKind::LinkToFile(_) | EntryKind::LinkOutside(_)
-                    if self.is_selected(&entry.name, &path) =>
-                {
+                EntryKind::File | EntryKind::LinkToFile(_) | EntryKind::LinkOutside(_)
+                    if !self.is_selected(&entry.name, &path)? => {}
+                EntryKind::File => self.read_file(&path)?,
+                EntryKind::LinkToFile(_) | EntryKind::LinkOutside(_) => {
                     self.content.links.push(join_path(self.root, &path));
                 }
                 _ => {}
@@ -116,11 +118,18 @@ impl DirectoryReader<'_> {
         Ok(())
     }
 
-    fn is_selected(&self, name: &str, path: &str) -> bool {
+    fn is_selected(&mut self, name: &str, path: &str) -> Result<bool, DescriptionError> {
         let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
-        (self.selection.has_any_extension || matches!(extension, "yaml" | "yml" | "json" | "jsonnet"))
-            && self.exclude.as_ref().is_none_or(|glob| !glob.matches(path))
-            && self.include.as_ref().is_none_or(|glob| glob.matches(path))
+        if !self.selection.has_any_extension && !matches!(extension, "yaml" | "yml" | "json" | "jsonnet") {
+            return Ok(false);
+        }
+        for (glob, is_selected) in [(&self.exclude, false), (&self.include, true)] {
+            let Some(glob) = glob else { continue };
+            if glob.matches(path, &mut self.budget).map_err(refuse)? != is_selected {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn read_file(&mut self, below: &str) -> Result<(), DescriptionError> {

@@ -7,6 +7,9 @@
 /// The longest glob.
 const MAX_GLOB: usize = 4096;
 
+/// The most steps that the globs of one source take: the characters of a glob for each character of a path.
+const MAX_STEPS: usize = 100_000_000;
+
 /// The deepest nesting of alternatives.
 const MAX_DEPTH: usize = 16;
 
@@ -19,8 +22,18 @@ pub(super) enum GlobDialect {
     Doublestar,
 }
 
+/// How many steps the globs of a source may still take.
+pub(super) struct GlobBudget(usize);
+
+impl Default for GlobBudget {
+    fn default() -> Self {
+        Self(MAX_STEPS)
+    }
+}
+
 /// A glob.
 pub(super) struct PathGlob {
+    length: usize,
     /// `None` if the glob is broken.
     parts: Option<Vec<GlobPart>>,
 }
@@ -52,18 +65,20 @@ impl PathGlob {
             return Err(format!("the glob is longer than {MAX_GLOB} characters"));
         }
         let mut parser = GlobParser { text: &characters, at: 0, dialect };
-        Ok(Self { parts: parser.read_parts(0) })
+        Ok(Self { length: characters.len(), parts: parser.read_parts(0) })
     }
 
-    /// Whether it matches a path.
-    pub(super) fn matches(&self, path: &str) -> bool {
-        let Some(parts) = &self.parts else { return false };
+    /// Whether it matches a path. The error says that the globs take too many steps.
+    pub(super) fn matches(&self, path: &str, budget: &mut GlobBudget) -> Result<bool, String> {
+        let Some(parts) = &self.parts else { return Ok(false) };
+        let steps = self.length.saturating_mul(path.len() + 1);
+        budget.0 = budget.0.checked_sub(steps).ok_or("the globs take too many steps: shorten them")?;
         let characters: Vec<char> = path.chars().collect();
         let mut start = vec![false; characters.len() + 1];
         if let Some(first) = start.first_mut() {
             *first = true;
         }
-        match_parts(parts, &characters, start).last() == Some(&true)
+        Ok(match_parts(parts, &characters, start).last() == Some(&true))
     }
 }
 
@@ -215,7 +230,12 @@ impl GlobParser<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{GlobDialect, PathGlob};
+    use super::{GlobBudget, GlobDialect, PathGlob};
+
+    fn is_match(glob: &str, dialect: GlobDialect, path: &str) -> bool {
+        PathGlob::new(glob, dialect).and_then(|glob| glob.matches(path, &mut GlobBudget::default()))
+            == Ok(true)
+    }
 
     #[test]
     fn globs_are_those_of_argo_cd() {
@@ -237,16 +257,17 @@ mod tests {
             ("\\*", "a", false),
             ("a", "ab", false),
         ] {
-            assert_eq!(
-                PathGlob::new(glob, GlobDialect::Gobwas).is_ok_and(|glob| glob.matches(path)),
-                expected,
-                "{glob} {path}"
-            );
+            assert_eq!(is_match(glob, GlobDialect::Gobwas, path), expected, "{glob} {path}");
         }
         assert!(PathGlob::new(&"*".repeat(5000), GlobDialect::Gobwas).is_err());
         let hostile =
             PathGlob::new(&"*a".repeat(2000), GlobDialect::Gobwas).unwrap_or_else(|why| panic!("{why}"));
-        assert!(!hostile.matches(&"a".repeat(1000)));
+        let mut budget = GlobBudget::default();
+        assert_eq!(hostile.matches(&"a".repeat(1000), &mut budget), Ok(false));
+        assert!(
+            (0..100).any(|_| hostile.matches(&"a".repeat(1000), &mut budget).is_err()),
+            "the work has a limit"
+        );
     }
 
     #[test]
@@ -265,7 +286,7 @@ mod tests {
             ("{a,b}*.yaml", "b1.yaml", true),
             ("{a", "a", false),
         ] {
-            let found = PathGlob::new(glob, GlobDialect::Doublestar).is_ok_and(|glob| glob.matches(path));
+            let found = is_match(glob, GlobDialect::Doublestar, path);
             assert_eq!(found, expected, "{glob} {path}");
         }
     }

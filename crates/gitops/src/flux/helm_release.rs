@@ -13,7 +13,9 @@ use federate_kubernetes::hex::to_hex;
 use federate_kubernetes::object::{field_text, pointer_text};
 
 use super::references::Reference;
-use super::{FieldWithoutEffect, FluxReader, KnownFields, namespace_of, read_local_path, require_git};
+use super::{
+    FieldWithoutEffect, FluxReader, KnownFields, KnownMap, namespace_of, read_local_path, require_git,
+};
 use crate::description::{
     BuildChanges, DescribedChart, DescribedJob, DescribedSource, DescriptionError, FolderContent, Note,
     inspect_folder, is_packaged_chart, list_texts, read_map,
@@ -26,27 +28,48 @@ const MAX_RELEASE_NAME: usize = 53;
 
 /// The fields of the object. Those that only say when and how Flux reconciles are known, and have no effect on what is built.
 static FIELDS: KnownFields = KnownFields {
-    known: &[
-        "chart",
-        "commonMetadata",
-        "dependsOn",
-        "driftDetection",
-        "healthCheckExprs",
-        "install",
-        "interval",
-        "maxHistory",
-        "persistentClient",
-        "releaseName",
-        "rollback",
-        "storageNamespace",
-        "targetNamespace",
-        "test",
-        "timeout",
-        "uninstall",
-        "upgrade",
-        "values",
-        "valuesFrom",
-        "waitStrategy",
+    maps: &[
+        KnownMap {
+            pointer: "/spec",
+            fields: &[
+                "chart",
+                "commonMetadata",
+                "dependsOn",
+                "driftDetection",
+                "healthCheckExprs",
+                "install",
+                "interval",
+                "maxHistory",
+                "postRenderers",
+                "persistentClient",
+                "releaseName",
+                "rollback",
+                "storageNamespace",
+                "targetNamespace",
+                "test",
+                "timeout",
+                "uninstall",
+                "upgrade",
+                "values",
+                "valuesFrom",
+                "waitStrategy",
+            ],
+        },
+        KnownMap { pointer: "/spec/chart", fields: &["metadata", "spec"] },
+        KnownMap {
+            pointer: "/spec/chart/spec",
+            fields: &[
+                "chart",
+                "ignoreMissingValuesFiles",
+                "interval",
+                "reconcileStrategy",
+                "sourceRef",
+                "valuesFiles",
+                "verify",
+                "version",
+            ],
+        },
+        KnownMap { pointer: "/spec/commonMetadata", fields: &["annotations", "labels"] },
     ],
     without_effect: &[
         FieldWithoutEffect {

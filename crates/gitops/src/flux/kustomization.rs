@@ -13,7 +13,7 @@ use federate_kubernetes::object::field_text;
 
 use super::references::Reference;
 use super::substitution::{Substitution, Variables, is_variable_name};
-use super::{FieldWithoutEffect, FluxReader, KnownFields, read_local_path, require_git};
+use super::{FieldWithoutEffect, FluxReader, KnownFields, KnownMap, read_local_path, require_git};
 use crate::description::{
     BuildChanges, DescribedJob, DescribedSource, DescriptionError, KustomizationRules, Note, inspect_folder,
     list_texts, read_map,
@@ -21,30 +21,40 @@ use crate::description::{
 
 /// The fields of the object. Those that only say when and how Flux reconciles are known, and have no effect on what is built.
 static FIELDS: KnownFields = KnownFields {
-    known: &[
-        "buildMetadata",
-        "commonMetadata",
-        "components",
-        "decryption",
-        "deletionPolicy",
-        "dependsOn",
-        "force",
-        "healthCheckExprs",
-        "healthChecks",
-        "ignoreMissingComponents",
-        "images",
-        "interval",
-        "namePrefix",
-        "nameSuffix",
-        "patches",
-        "path",
-        "postBuild",
-        "prune",
-        "retryInterval",
-        "sourceRef",
-        "targetNamespace",
-        "timeout",
-        "wait",
+    maps: &[
+        KnownMap {
+            pointer: "/spec",
+            fields: &[
+                "buildMetadata",
+                "commonMetadata",
+                "components",
+                "decryption",
+                "deletionPolicy",
+                "dependsOn",
+                "force",
+                "healthCheckExprs",
+                "healthChecks",
+                "ignoreMissingComponents",
+                "images",
+                "interval",
+                "namePrefix",
+                "nameSuffix",
+                "patches",
+                "path",
+                "postBuild",
+                "prune",
+                "retryInterval",
+                "sourceRef",
+                "targetNamespace",
+                "timeout",
+                "wait",
+            ],
+        },
+        KnownMap {
+            pointer: "/spec/postBuild",
+            fields: &["substitute", "substituteFrom", "substituteStrategy"],
+        },
+        KnownMap { pointer: "/spec/commonMetadata", fields: &["annotations", "labels"] },
     ],
     without_effect: &[
         FieldWithoutEffect {

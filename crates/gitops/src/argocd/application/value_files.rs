@@ -10,12 +10,18 @@ use serde_json::Value;
 use federate_file_tree::{CachedTree, EntryKind, FileTree as _, join_path, normalize_path};
 
 use super::ApplicationSource;
-use crate::argocd::path_glob::{GlobDialect, PathGlob};
+use crate::argocd::path_glob::{GlobBudget, GlobDialect, PathGlob};
 use crate::description::{DescriptionError, list_texts};
 use crate::values::require_values_file;
 
 /// The most entries of folders that globs look at.
 const MAX_GLOB_ENTRIES: usize = 100_000;
+
+/// What the globs of a source may still do.
+struct GlobLimits {
+    entries: usize,
+    budget: GlobBudget,
+}
 
 /// A file that is named, or a glob.
 enum ValuesPath {
@@ -50,7 +56,7 @@ impl ApplicationSource<'_> {
         let named: BTreeSet<&str> = named.collect();
         let mut known = BTreeSet::new();
         let mut paths = Vec::new();
-        let mut entries = MAX_GLOB_ENTRIES;
+        let mut limits = GlobLimits { entries: MAX_GLOB_ENTRIES, budget: GlobBudget::default() };
         for (path, pointer) in &written {
             match path {
                 ValuesPath::File(path) => {
@@ -60,7 +66,7 @@ impl ApplicationSource<'_> {
                 }
                 ValuesPath::Glob { path, written } => {
                     let refuse = |why: String| DescriptionError::new(pointer, why);
-                    let matched = find_matches(tree, path, &mut entries).map_err(refuse)?;
+                    let matched = find_matches(tree, path, &mut limits).map_err(refuse)?;
                     if matched.is_empty() && !may_be_missing {
                         return Err(refuse(format!("no file of the repo matches `{written}`")));
                     }
@@ -101,7 +107,7 @@ impl ApplicationSource<'_> {
 }
 
 /// The files that a glob matches, sorted. Only folders that it may match are looked at.
-fn find_matches(tree: &CachedTree<'_>, glob: &str, entries: &mut usize) -> Result<Vec<String>, String> {
+fn find_matches(tree: &CachedTree<'_>, glob: &str, limits: &mut GlobLimits) -> Result<Vec<String>, String> {
     let compiled = PathGlob::new(glob, GlobDialect::Doublestar)?;
     let parts: Vec<&str> = glob.split('/').collect();
     let fixed = parts.iter().take_while(|part| !part.contains(['*', '?', '[', '{', '\\'])).count();
@@ -113,12 +119,12 @@ fn find_matches(tree: &CachedTree<'_>, glob: &str, entries: &mut usize) -> Resul
     while let Some(folder) = folders.pop() {
         let Ok(listed) = tree.list_folder(&folder) else { continue };
         for entry in listed {
-            *entries = entries.checked_sub(1).ok_or_else(|| {
+            limits.entries = limits.entries.checked_sub(1).ok_or_else(|| {
                 format!("the globs for values files look at more than {MAX_GLOB_ENTRIES} files and folders")
             })?;
             let path = join_path(&folder, &entry.name);
             match entry.kind {
-                EntryKind::File if compiled.matches(&path) => matched.push(path),
+                EntryKind::File if compiled.matches(&path, &mut limits.budget)? => matched.push(path),
                 EntryKind::Folder
                     if entry.name != ".git" && (is_any_depth || path.split('/').count() < parts.len()) =>
                 {
