@@ -96,7 +96,7 @@ fn what_is_wrong_about_an_object_is_named_with_its_line() {
         (KUSTOMIZATION.replace("cluster-vars", "other"), "the repo has no ConfigMap flux-system/other"),
         (
             KUSTOMIZATION.replace("kind: ConfigMap, name: cluster", "kind: Secret, name: cluster"),
-            "only ConfigMaps of the repo are",
+            "the repo has no Secret flux-system/cluster-vars",
         ),
         (release.to_owned(), "its source is a HelmRepository"),
         ("a: b\n".to_owned(), "has no Kustomization or HelmRelease of Flux"),
@@ -107,7 +107,10 @@ fn what_is_wrong_about_an_object_is_named_with_its_line() {
     let unclosed = flux_repo(KUSTOMIZATION);
     unclosed.write("apps/sub/map.yaml", MAP.replace("${tier}", "${tier"));
     let ran = tools.run(&unclosed, "render --out out").code(2);
-    assert!(ran.err.contains("has no `}`"), "{}", ran.err);
+    assert!(ran.err.contains("is not followed by an operator or by `}`"), "{}", ran.err);
+    unclosed.write("apps/sub/map.yaml", MAP.replace("${tier}", "${level}"));
+    let ran = tools.run(&unclosed, "render --out out").code(2);
+    assert!(ran.err.contains("the variable `level` has no value and no default"), "{}", ran.err);
 }
 
 #[test]
@@ -211,6 +214,7 @@ fn an_application_is_a_chart_or_a_kustomization_for_its_destination() {
         .file("web/kustomization.yaml", "resources: [web.yaml]\n")
         .file("web/web.yaml", WEB)
         .file("plain/map.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: plain}\n")
+        .file("plain/values.yaml", "size: large\n")
         .file("plain/below/map.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: below}\n");
     let ran = tools.run(&repo, "render --out out").code(0);
     assert_eq!(ran.err, "");
@@ -230,7 +234,14 @@ fn an_application_is_a_chart_or_a_kustomization_for_its_destination() {
         ("path: plain, plugin: {name: x}", "federate runs no plugins"),
         ("path: charts/api, helm: {valueFiles: [../../../etc/passwd]}", "is outside of the repo"),
         ("path: charts/api, helm: {valueFiles: ['https://example.com/v.yaml']}", "is a URL"),
-        ("path: charts/api, helm: {fileParameters: []}", "does not carry out `helm.fileParameters`"),
+        (
+            "path: charts/api, helm: {fileParameters: [{name: 'a=/etc/passwd,b', path: values.yaml}]}",
+            "is not the path of a value",
+        ),
+        ("path: charts/api, helm: {unknown: x}", "does not carry out `helm.unknown`"),
+        ("path: charts/api, helm: {version: v2}", "has no version `v2` of Helm"),
+        ("path: charts/api, helm: {releaseName: --post-renderer}", "is not the name of a release"),
+        ("path: web, helm: {releaseName: a}, kustomize: {namePrefix: a-}", "has both `helm` and `kustomize`"),
     ] {
         repo.write("argo/apps.yaml", application("a", "name: m1", source));
         let ran = tools.run(&repo, "render --out out2").code(2);
@@ -302,6 +313,61 @@ fn applications_that_argo_cd_leaves_out_are_named() {
         assert!(ran.err.contains(expected), "{expected}: {}", ran.err);
     }
     assert_eq!(repo.files("out/m2"), ["shop/configmap_c-map.yaml"]);
+}
+
+const SECRET: &str = "apiVersion: v1
+kind: Secret
+metadata: {name: cluster-vars, namespace: flux-system, annotations: {config.kubernetes.io/local-config: \"true\"}}
+stringData: {tier: gold, replicas: \"7\", namespace: store}
+";
+
+#[test]
+fn variables_are_filled_in_before_objects_are_read() {
+    let Some(tools) = Tools::find(true, false) else { return };
+    let from_secret = KUSTOMIZATION
+        .replace("kind: ConfigMap, name: cluster", "kind: Secret, name: cluster")
+        .replace("  targetNamespace: shop\n", "  suspend: true\n  kubeConfig: {secretRef: {name: m1}}\n")
+        .replace("value: 6", "value: \"${replicas}\"");
+    let repo = flux_repo(&from_secret).file("clusters/vars.yaml", SECRET);
+    repo.write(
+        "apps/sub/map.yaml",
+        MAP.replace("name: settings", "name: settings, namespace: \"${namespace}\""),
+    );
+    let ran = tools.run(&repo, "render --out out").code(0);
+    assert!(
+        ran.err.contains("warning[field-without-effect]") && ran.err.contains("`kubeConfig`"),
+        "{}",
+        ran.err
+    );
+    let map = &rendered(&repo, "m1")["\"ConfigMap\" \"settings-eu\""];
+    assert_eq!((&map["data"]["tier"], &map["metadata"]["namespace"]), (&json!("gold"), &json!("store")));
+    assert_eq!(rendered(&repo, "m1")["\"Deployment\" \"web-eu\""]["spec"]["replicas"], 7);
+}
+
+#[test]
+fn the_last_of_several_sources_counts() {
+    let Some(tools) = Tools::find(false, true) else { return };
+    let map = |tier: &str| {
+        format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: api-map}}\ndata: {{tier: {tier}}}\n")
+    };
+    let sources =
+        "sources: [{repoURL: x, path: charts/api}, {repoURL: x, path: plain, directory: {exclude: 'z*'}}]";
+    let repo = chart_repo()
+        .file("federate.yaml", "sources: [{argocd: argo}]\n")
+        .file(
+            "argo/apps.yaml",
+            format!(
+                "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {{name: api, namespace: argocd}}\nspec:\n  \
+                 destination: {{name: m1, namespace: shop}}\n  project: default\n  {sources}\n"
+            ),
+        )
+        .file("plain/map.yaml", map("last"))
+        .file("plain/.hidden.yaml", map("hidden").replace("api-map", "hidden"))
+        .file("plain/z.yaml", map("left-out"));
+    let ran = tools.run(&repo, "render --out out").code(0);
+    assert!(ran.err.contains("several sources of the Application api have ConfigMap api-map"), "{}", ran.err);
+    assert_eq!(data_of(&repo, "out/m1/shop/configmap_api-map.yaml"), json!({"tier": "last"}));
+    assert_eq!(repo.files("out/m1").len(), 2, "{:?}", repo.files("out/m1"));
 }
 
 /// A set whose generators are these, for a chart with a value from them.

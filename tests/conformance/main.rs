@@ -33,6 +33,7 @@ use gaps::Gaps;
 use readable::ReadableCases;
 
 mod apiserver;
+mod argocd_builds;
 mod argocd_sets;
 mod cases;
 mod diff;
@@ -149,6 +150,11 @@ fn verify(dialect: &str, family: &str) -> Option<Verify> {
         ("ocm", "work") => ocm_works::order,
         ("ocm", "apply") => ocm_works::apply,
         ("argocd-flux", family) if family.starts_with("appset-") => argocd_sets::verify,
+        (
+            "argocd-flux",
+            "app-directory" | "app-helm" | "app-kustomize" | "flux-helmrelease" | "flux-kustomization"
+            | "flux-substitute",
+        ) => argocd_builds::verify,
         // Rows that name the family whose form they have.
         ("kubefleet", "upstream-tests") => |case| match case["family"].as_str() {
             Some("schedule" | "reschedule" | "doc") => kubefleet::upstream_schedule(case),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use federate_builder::{BuildCache, Confiner, ProgramBuilder, ProgramPaths};
-use federate_repo::build::{BuildJob, BuildTime, Builder as _, FileGeneration, KustomizationJob};
+use federate_repo::build::{BuildJob, BuildTime, Builder as _, KustomizationJob, KustomizationRules};
 use federate_repo::file_tree::{EntryKind, FileTree, TreeEntry, TreeError};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -164,7 +164,7 @@ fn error_code(files: &Files) -> &'static str {
         folder: "app".to_owned(),
         is_unrestricted: true,
         edits: String::new(),
-        generation: FileGeneration::Never,
+        rules: KustomizationRules::Kustomize,
     }));
     let results = builder.build(files, &[job], &BuildTime::default());
     results[0].as_ref().unwrap_err().code

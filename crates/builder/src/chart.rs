@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io;
 
-use federate_repo::build::{BuildError, ChartJob, is_packaged_chart, strip_chart_version};
+use federate_repo::build::{BuildError, ChartJob, ChartParameter, is_packaged_chart, strip_chart_version};
 
 use crate::inputs::BuildInputs;
 use crate::process::{BuildFolder, ProcessError};
@@ -30,7 +30,20 @@ pub(crate) fn list_arguments(
     if !job.set.is_empty() {
         args.extend(["--values".into(), folder.write_extra("set.json", job.set.as_bytes())?.into()]);
     }
+    for parameter in &job.parameters {
+        let (option, value) = match parameter {
+            ChartParameter::Typed(entry) => ("--set", entry.clone()),
+            ChartParameter::Text(entry) => ("--set-string", entry.clone()),
+            ChartParameter::File { name, file } => {
+                ("--set-file", format!("{name}={}", quote_value(&folder.path_of(file).to_string_lossy())))
+            }
+        };
+        args.extend([option.into(), value.into()]);
+    }
     args.push("--skip-tests".into());
+    if job.skips_schema {
+        args.push("--skip-schema-validation".into());
+    }
     if !job.skips_crds {
         args.push("--include-crds".into());
     }
@@ -38,6 +51,12 @@ pub(crate) fn list_arguments(
         args.push("--no-hooks".into());
     }
     Ok(args)
+}
+
+/// A value as Helm reads it in its language for values by path.
+fn quote_value(value: &str) -> String {
+    let quoted = value.chars().flat_map(|c| matches!(c, '\\' | ',').then_some('\\').into_iter().chain([c]));
+    quoted.collect()
 }
 
 /// The name of the release: that of the chart, if it is not given.

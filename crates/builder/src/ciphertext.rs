@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use federate_kubernetes::sops::{CIPHERTEXT_START, EncryptedFile, holds_ciphertext};
-use federate_repo::build::{BuildError, ChartJob};
+use federate_repo::build::{BuildError, ChartJob, ChartParameter};
 use federate_repo::normalize_path;
 use serde_json::Value;
 
@@ -61,7 +61,11 @@ pub(crate) fn refuse_encrypted_values(
     chart: &ChartJob,
     files: &BTreeMap<String, Vec<u8>>,
 ) -> Result<(), BuildError> {
-    for path in &chart.values {
+    let of_parameters = chart.parameters.iter().filter_map(|parameter| match parameter {
+        ChartParameter::File { file, .. } => Some(file),
+        ChartParameter::Typed(_) | ChartParameter::Text(_) => None,
+    });
+    for path in chart.values.iter().chain(of_parameters) {
         let text = files.get(path).map(|bytes| String::from_utf8_lossy(bytes)).unwrap_or_default();
         if holds_ciphertext(&text) {
             let line = text.lines().position(|line| line.contains(CIPHERTEXT_START));
@@ -70,7 +74,11 @@ pub(crate) fn refuse_encrypted_values(
             return Err(refuse_values(why, Some((path.clone(), line))));
         }
     }
-    if holds_ciphertext(&chart.set) {
+    let in_parameters = chart.parameters.iter().any(|parameter| match parameter {
+        ChartParameter::Typed(entry) | ChartParameter::Text(entry) => holds_ciphertext(entry),
+        ChartParameter::File { .. } => false,
+    });
+    if in_parameters || holds_ciphertext(&chart.set) {
         let why = "SOPS encrypted some of its values, and the chart would compute with ciphertext".to_owned();
         return Err(refuse_values(why, None));
     }

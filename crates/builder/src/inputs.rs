@@ -4,17 +4,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use federate_repo::FileTree;
-use federate_repo::build::{BuildError, BuildJob, BuildWarning, FileGeneration, InputFile};
+use federate_repo::build::{BuildError, BuildJob, BuildWarning, ChartParameter, InputFile};
 use federate_repo::file_tree::EntryKind;
 
 use crate::ciphertext::{find_encrypted_text, refuse_encrypted_values, remove_sops_variables};
 use crate::program::Tool;
 
 mod chart;
+mod edits;
 mod fields;
 mod kustomization;
 mod path;
@@ -41,16 +41,23 @@ pub(crate) struct BuildInputs {
     pub(crate) digest: Vec<u8>,
     /// The files with their digests.
     pub(crate) listed: Arc<[InputFile]>,
+    /// Whether the kustomization asks for the origins of objects itself.
+    pub(crate) keeps_origins: bool,
     bytes: usize,
 }
 
 /// What the inputs of a job depend on: jobs with the same key have the same inputs.
 pub(crate) fn key_of(job: &BuildJob) -> (Tool, &str, Vec<String>) {
     let values = match job {
-        BuildJob::Kustomization(job) => vec![job.edits.clone(), format!("{:?}", job.generation)],
+        BuildJob::Kustomization(job) => vec![job.edits.clone(), format!("{:?}", job.rules)],
         BuildJob::Chart(chart) => {
             let own = if chart.replaces_values { "without" } else { "with" };
-            std::iter::once(own.to_owned()).chain(chart.values.iter().cloned()).collect()
+            let of_parameters = chart.parameters.iter().filter_map(|parameter| match parameter {
+                ChartParameter::File { name, file } => Some(format!("{name}={file}")),
+                ChartParameter::Typed(_) | ChartParameter::Text(_) => None,
+            });
+            let values = chart.values.iter().cloned();
+            std::iter::once(own.to_owned()).chain(values).chain(of_parameters).collect()
         }
     };
     (Tool::from_job(job), job.path(), values)
@@ -69,8 +76,7 @@ impl BuildInputs {
         match job {
             BuildJob::Kustomization(job) => {
                 let folder = job.folder.as_str();
-                reader.generate_kustomization(folder, job.generation)?;
-                reader.edit_kustomization(folder, &job.edits)?;
+                reader.prepare_kustomization(folder, job)?;
                 reader.add_kustomization(folder)?;
             }
             BuildJob::Chart(chart) => {
@@ -136,87 +142,6 @@ impl Reader<'_> {
     /// Whether a path is that of a file, of the repo or generated.
     fn has_file(&self, path: &str) -> bool {
         self.inputs.files.contains_key(path) || matches!(self.kind_of(path), Some(EntryKind::File))
-    }
-
-    /// Adds a kustomization that lists the files of a folder without one.
-    fn generate_kustomization(&mut self, folder: &str, generation: FileGeneration) -> Result<(), BuildError> {
-        if generation == FileGeneration::Never || self.has_kustomization(folder) {
-            return Ok(());
-        }
-        let mut resources = Vec::new();
-        self.list_resources(folder, "", generation, &mut resources)?;
-        let kustomization = json!({"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": resources});
-        let [name, ..] = KUSTOMIZATION_NAMES;
-        self.add_bytes(join_path(folder, name), kustomization.to_string().into_bytes())
-    }
-
-    fn has_kustomization(&self, folder: &str) -> bool {
-        KUSTOMIZATION_NAMES
-            .iter()
-            .any(|name| matches!(self.kind_of(&join_path(folder, name)), Some(EntryKind::File)))
-    }
-
-    /// Lists the resources of a generated kustomization, relative to its folder.
-    fn list_resources(
-        &self,
-        root: &str,
-        below: &str,
-        generation: FileGeneration,
-        resources: &mut Vec<String>,
-    ) -> Result<(), BuildError> {
-        let folder = [root, below].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/");
-        let entries = self.source.list_folder(&folder);
-        let mut entries =
-            entries.map_err(|why| refuse_build(None, format!("`{folder}` cannot be listed: {why}"), None))?;
-        entries.sort_by(|a, b| a.name.cmp(&b.name));
-        let extensions: &[&str] = match generation {
-            FileGeneration::Tree => &["yaml", "yml"],
-            _ => &["yaml", "yml", "json"],
-        };
-        for entry in entries.into_iter().filter(|entry| !entry.name.starts_with('.')) {
-            let path = if below.is_empty() { entry.name.clone() } else { format!("{below}/{}", entry.name) };
-            match entry.kind {
-                EntryKind::File => {
-                    let extension = entry.name.rsplit_once('.').map_or("", |(_, extension)| extension);
-                    resources.extend(extensions.contains(&extension).then_some(path));
-                }
-                EntryKind::Folder
-                    if generation == FileGeneration::Tree
-                        && self.has_kustomization(&format!("{folder}/{}", entry.name)) =>
-                {
-                    resources.push(path);
-                }
-                EntryKind::Folder if generation != FileGeneration::Files => {
-                    self.list_resources(root, &path, generation, resources)?;
-                }
-                _ => {}
-            }
-            if resources.len() > MAX_FILES {
-                return Err(refuse_build(None, format!("`{root}` has more than {MAX_FILES} files"), None));
-            }
-        }
-        Ok(())
-    }
-
-    /// Adds fields to the kustomization of a folder.
-    fn edit_kustomization(&mut self, folder: &str, edits: &str) -> Result<(), BuildError> {
-        let Ok(Value::Object(edits)) = serde_json::from_str::<Value>(edits) else { return Ok(()) };
-        let paths = KUSTOMIZATION_NAMES.map(|name| join_path(folder, name));
-        let Some(path) = paths.iter().find(|path| self.has_file(path)) else { return Ok(()) };
-        self.add_file(path, None)?;
-        let text = self.inputs.files.get(path).cloned().unwrap_or_default();
-        let stream = federate_yaml::read_stream(&text);
-        let mut value =
-            stream.documents.into_iter().next().map(|document| document.value).unwrap_or_default();
-        if value.is_null() {
-            value = json!({});
-        }
-        let Some(fields) = value.as_object_mut().filter(|_| stream.errors.is_empty()) else { return Ok(()) };
-        for (key, edit) in edits {
-            edit_field(fields, &key, edit);
-        }
-        self.inputs.files.insert(path.clone(), value.to_string().into_bytes());
-        Ok(())
     }
 
     /// The kind of entry at a path; `None` if there is none.
@@ -288,23 +213,5 @@ impl Reader<'_> {
             }
         }
         Ok(())
-    }
-}
-
-/// Adds a value to a field of a kustomization: items of lists by their names or at the end, fields of maps by their keys.
-fn edit_field(fields: &mut Map<String, Value>, key: &str, edit: Value) {
-    match (fields.get_mut(key), edit) {
-        (Some(Value::Array(items)), Value::Array(added)) => {
-            let is_named = matches!(key, "images" | "replicas");
-            for item in added {
-                let same = items.iter_mut().find(|known| is_named && known.get("name") == item.get("name"));
-                match same {
-                    Some(known) => *known = item,
-                    None => items.push(item),
-                }
-            }
-        }
-        (Some(Value::Object(map)), Value::Object(added)) => map.extend(added),
-        (_, edit) => drop(fields.insert(key.to_owned(), edit)),
     }
 }

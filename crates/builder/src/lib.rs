@@ -147,7 +147,12 @@ impl ProgramBuilder {
         };
         let mut warnings = inputs.list_warnings(job);
         warnings.extend(nondeterminism::list_warnings(job, inputs, built.differs));
-        Ok(BuildOutput { text: built.text, inputs: inputs.listed.clone(), warnings })
+        Ok(BuildOutput {
+            text: built.text,
+            inputs: inputs.listed.clone(),
+            warnings,
+            keeps_origins: inputs.keeps_origins,
+        })
     }
 
     fn run_program(

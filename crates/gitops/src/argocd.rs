@@ -9,4 +9,6 @@ pub(crate) mod application;
 pub(crate) mod application_set;
 mod application_type;
 mod clusters;
+pub(crate) mod directory;
+mod path_glob;
 pub(crate) mod reader;

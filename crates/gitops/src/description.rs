@@ -1,14 +1,15 @@
 //! Sources that objects of Flux and Argo CD describe: what is built, for which clusters, and what their controllers change
 //! afterwards.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
 use federate_file_tree::{CachedTree, EntryKind, FileTree, is_folder};
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, Severity};
 
-use crate::flux::substitution::{Variables, substitute_variables};
+use crate::flux::substitution::{Substitution, substitute_variables};
+use crate::values::ValuesError;
 
 /// The names of kustomizations.
 pub const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
@@ -66,11 +67,36 @@ pub enum DescribedJob {
     Kustomization {
         /// The fields that are added to it.
         edits: Map<String, Value>,
-        /// What stands for the kustomization in a folder without one.
-        generation: FileGeneration,
+        /// By whose rules it is built.
+        rules: KustomizationRules,
     },
     /// A chart.
-    Chart(DescribedChart),
+    Chart(Box<DescribedChart>),
+    /// The files of a folder, as they are.
+    Directory(FileSelection),
+}
+
+/// By whose rules a kustomization is built.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KustomizationRules {
+    /// Those of `kustomize build`, after `kustomize edit` as Argo CD calls it.
+    #[default]
+    Kustomize,
+    /// Those of Flux: a folder without a kustomization stands for the YAML below it, and one without resources is not an error.
+    Flux,
+}
+
+/// Which files of a folder are read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileSelection {
+    /// Whether files of folders below are read, too.
+    pub is_recursive: bool,
+    /// A glob for the paths of the files, relative to the folder; empty for all.
+    pub include: String,
+    /// A glob for files that are left out; empty for none.
+    pub exclude: String,
+    /// Whether files count whatever their names end in.
+    pub has_any_extension: bool,
 }
 
 /// A chart with its values.
@@ -80,14 +106,40 @@ pub struct DescribedChart {
     pub release: String,
     /// The namespace of the release.
     pub namespace: String,
-    /// Values files of the repo; one that ends in `?` may be missing.
+    /// Values files of the repo, in order. They exist.
     pub values: Vec<String>,
-    /// Values that win over those of the files.
-    pub set: Map<String, Value>,
-    /// Whether the folder `crds` is left out.
-    pub skips_crds: bool,
     /// Whether the values files stand in place of the chart's own.
     pub replaces_values: bool,
+    /// Values that win over those of the files.
+    pub set: Map<String, Value>,
+    /// Values that win over all others.
+    pub parameters: Vec<ChartParameter>,
+    /// The version of Kubernetes; that of the cluster by default.
+    pub kubernetes: Option<String>,
+    /// The API versions that a cluster serves; those of the cluster by default.
+    pub apis: Option<Vec<String>>,
+    /// Whether the folder `crds` is left out.
+    pub skips_crds: bool,
+    /// Whether hooks are left out.
+    pub drops_hooks: bool,
+    /// Whether values are not compared with the chart's schema.
+    pub skips_schema: bool,
+}
+
+/// A value of a chart by its path, in the language of `helm --set`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ChartParameter {
+    /// `PATH=VALUE`, whose value has the type that it looks like.
+    Typed(String),
+    /// `PATH=VALUE`, whose value is a text.
+    Text(String),
+    /// The text of a file.
+    File {
+        /// The path of the value.
+        name: String,
+        /// The path of the file in the repo.
+        file: String,
+    },
 }
 
 /// What a controller changes after the build.
@@ -97,8 +149,8 @@ pub struct BuildChanges {
     pub labels: Map<String, Value>,
     /// Annotations of every object.
     pub annotations: Map<String, Value>,
-    /// The variables; `None` if there are none to substitute.
-    pub variables: Option<Variables>,
+    /// The variables; `None` if nothing is substituted.
+    pub substitution: Option<Substitution>,
 }
 
 /// What is wrong about an object that describes a source.
@@ -124,6 +176,11 @@ impl DescriptionError {
         Self { help: Some(help.to_owned()), ..self }
     }
 
+    /// An error about a values file.
+    pub(crate) fn from_values_error(pointer: &str, error: ValuesError) -> Self {
+        Self { pointer: pointer.to_owned(), why: error.why, help: error.help }
+    }
+
     /// The finding about an object.
     pub fn into_finding(self, object: &Object) -> Finding {
         let message = format!("{} cannot be built: {}", object.id, self.why);
@@ -133,6 +190,17 @@ impl DescriptionError {
 }
 
 impl Note {
+    /// A warning about a field that changes nothing of what is built.
+    pub(crate) fn field_without_effect(pointer: &str, message: String) -> Self {
+        Self {
+            severity: Severity::Warning,
+            code: "field-without-effect",
+            pointer: pointer.to_owned(),
+            message,
+            help: None,
+        }
+    }
+
     /// The finding about an object.
     pub fn into_finding(self, object: &Object) -> Finding {
         let finding = Finding::error(self.code, object, self.message).with_pointer(self.pointer.as_str());
@@ -153,53 +221,146 @@ impl DescribedSource {
 const MAX_SUBSTITUTED_BYTES: usize = 64 << 20;
 
 impl BuildChanges {
-    /// Changes what was built.
-    pub fn change_objects(&self, objects: Vec<Object>) -> Result<Vec<Object>, String> {
-        let mut substituted = 0;
-        objects.into_iter().map(|object| self.change_object(object, &mut substituted)).collect()
+    /// Whether the text of a build is changed before its objects are read.
+    pub fn changes_text(&self) -> bool {
+        self.substitution.is_some()
     }
 
-    /// Changes an object. `substituted` counts the bytes of those in which variables were substituted.
-    fn change_object(&self, mut object: Object, substituted: &mut usize) -> Result<Object, String> {
-        let is_disabled =
-            [object.label(SUBSTITUTE_KEY), object.annotation(SUBSTITUTE_KEY)].contains(&Some("disabled"));
-        if let Some(variables) = self.variables.as_ref().filter(|_| !is_disabled) {
-            let mut text = String::new();
-            federate_yaml::write_as_go(&object.body, &mut text);
-            if text.contains("${") {
-                let explain = |why: String| format!("the variables of {}: {why}", object.id);
-                let text = substitute_variables(&text, variables).map_err(explain)?;
-                *substituted += text.len();
-                if *substituted > MAX_SUBSTITUTED_BYTES {
-                    let most = MAX_SUBSTITUTED_BYTES >> 20;
-                    return Err(format!(
-                        "the objects are larger than {most} MiB together with their variables"
-                    ));
-                }
-                let body = federate_yaml::read_as_go(&text).map_err(|error| explain(error.to_string()))?;
-                let origin = object.origin.clone();
-                object = Object { origin, ..Object::from_manifest(body, "") };
+    /// Substitutes the variables in documents, in order, and writes them anew: an object may be one only with its variables.
+    pub fn substitute_documents(&self, documents: Vec<Value>) -> Result<String, String> {
+        let Some(substitution) = &self.substitution else { return Ok(write_documents(&documents)) };
+        let mut substituted = 0;
+        let mut identities = CurrentIdentities::new(&documents);
+        let mut changed = Vec::with_capacity(documents.len());
+        for document in documents {
+            if is_left_alone(&document) {
+                changed.push(document);
+                continue;
+            }
+            let before = identity_of(&document);
+            let document = substitute_document(document, substitution, &mut substituted)?;
+            identities.replace(&before, identity_of(&document))?;
+            changed.push(document);
+        }
+        Ok(write_documents(&changed))
+    }
+
+    /// Adds the labels and annotations to objects.
+    pub fn label_objects(&self, objects: &mut [Object]) {
+        for object in objects {
+            for (name, value) in texts_of(&self.labels) {
+                object.set_label(name, value);
+            }
+            for (name, value) in texts_of(&self.annotations) {
+                object.set_annotation(name, value);
             }
         }
-        for (key, values) in [("labels", &self.labels), ("annotations", &self.annotations)] {
-            for (name, value) in values.iter().filter_map(|(name, value)| Some((name, value.as_str()?))) {
-                if key == "labels" {
-                    object.set_label(name, value);
-                } else {
-                    object.set_annotation(name, value);
-                }
-            }
+    }
+}
+
+fn texts_of(map: &Map<String, Value>) -> impl Iterator<Item = (&String, &str)> {
+    map.iter().filter_map(|(name, value)| Some((name, value.as_str()?)))
+}
+
+fn write_documents(documents: &[Value]) -> String {
+    let mut text = String::new();
+    for document in documents {
+        text.push_str("---\n");
+        federate_yaml::write_document(document, &mut text);
+    }
+    text
+}
+
+/// Whether Flux leaves the variables of an object alone.
+fn is_left_alone(document: &Value) -> bool {
+    ["labels", "annotations"].iter().any(|key| {
+        let values = document.get("metadata").and_then(|metadata| metadata.get(key));
+        values.and_then(|values| values.get(SUBSTITUTE_KEY)).and_then(Value::as_str) == Some("disabled")
+    })
+}
+
+/// Substitutes the variables of an object in its YAML. `substituted` counts the bytes of all.
+fn substitute_document(
+    document: Value,
+    substitution: &Substitution,
+    substituted: &mut usize,
+) -> Result<Value, String> {
+    let mut text = String::new();
+    federate_yaml::write_as_go(&federate_yaml::sort_keys(document.clone()), &mut text);
+    if !text.contains('$') {
+        return Ok(document);
+    }
+    let explain = |why: String| {
+        let object = Object::from_manifest(document.clone(), "");
+        format!("the variables of {}: {why}", object.id)
+    };
+    let text = substitute_variables(&text, substitution).map_err(explain)?;
+    *substituted += text.len();
+    if *substituted > MAX_SUBSTITUTED_BYTES {
+        let most = MAX_SUBSTITUTED_BYTES >> 20;
+        return Err(format!("the objects are larger than {most} MiB together with their variables"));
+    }
+    federate_yaml::read_as_go(&text).map_err(|error| explain(error.to_string()))
+}
+
+/// What kustomize knows an object by: API version, kind, namespace and name. Without a namespace, it is in `default`.
+type Identity = [String; 4];
+
+fn identity_of(document: &Value) -> Identity {
+    let field = |pointer: &str| {
+        let value = document.pointer(pointer);
+        value
+            .map_or_else(String::new, |value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+    };
+    let namespace = Some(field("/metadata/namespace")).filter(|namespace| !namespace.is_empty());
+    [
+        field("/apiVersion"),
+        field("/kind"),
+        namespace.unwrap_or_else(|| "default".to_owned()),
+        field("/metadata/name"),
+    ]
+}
+
+/// How often each identity occurs among the objects of a build.
+struct CurrentIdentities(BTreeMap<Identity, usize>);
+
+impl CurrentIdentities {
+    fn new(documents: &[Value]) -> Self {
+        let mut counts = BTreeMap::new();
+        for document in documents {
+            *counts.entry(identity_of(document)).or_default() += 1;
         }
-        Ok(object)
+        Self(counts)
+    }
+
+    /// Notes that an object has another identity. The error says that another object has it already.
+    fn replace(&mut self, before: &Identity, after: Identity) -> Result<(), String> {
+        if let Some(count) = self.0.get_mut(before) {
+            *count -= 1;
+        }
+        let [_, kind, _, name] = &after;
+        let message = format!("{kind} {name} is there twice, after variables were substituted");
+        let count = self.0.entry(after).or_default();
+        *count += 1;
+        if *count > 1 { Err(message) } else { Ok(()) }
     }
 }
 
 /// What a folder of the repo holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FolderContent {
-    Chart,
-    Kustomization,
-    Files,
+pub(crate) struct FolderContent {
+    has_chart: bool,
+    has_kustomization: bool,
+}
+
+impl FolderContent {
+    pub(crate) fn has_chart(self) -> bool {
+        self.has_chart
+    }
+
+    pub(crate) fn has_kustomization(self) -> bool {
+        self.has_kustomization
+    }
 }
 
 /// What a folder holds; `None` if there is no such folder.
@@ -212,12 +373,9 @@ pub(crate) fn inspect_folder(tree: &CachedTree<'_>, folder: &str) -> Option<Fold
         .filter(|entry| entry.kind == EntryKind::File)
         .map(|entry| entry.name.as_str())
         .collect();
-    Some(if names.contains("Chart.yaml") {
-        FolderContent::Chart
-    } else if KUSTOMIZATIONS.iter().any(|name| names.contains(name)) {
-        FolderContent::Kustomization
-    } else {
-        FolderContent::Files
+    Some(FolderContent {
+        has_chart: names.contains("Chart.yaml"),
+        has_kustomization: KUSTOMIZATIONS.iter().any(|name| names.contains(name)),
     })
 }
 
@@ -230,19 +388,6 @@ pub(crate) fn list_texts(value: Option<&Value>) -> Vec<String> {
 /// A map, which may be missing.
 pub(crate) fn read_map(value: Option<&Value>) -> Map<String, Value> {
     value.and_then(Value::as_object).cloned().unwrap_or_default()
-}
-
-/// Which files a generated kustomization lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FileGeneration {
-    /// None: a folder without a kustomization is an error.
-    Never,
-    /// The YAML and JSON files in the folder.
-    Files,
-    /// The YAML and JSON files in the folder and below it.
-    AllFiles,
-    /// The YAML files in the folder and below it; a folder below with a kustomization counts as one resource.
-    Tree,
 }
 
 /// Whether a path is that of a packaged chart.

@@ -1,31 +1,21 @@
 //! Objects of Flux as sources: `Kustomization` and `HelmRelease`, whose paths are read as those of this repo.
 //!
-//! Facts: the APIs `kustomize.toolkit.fluxcd.io/v1` and `helm.toolkit.fluxcd.io/v2`. A folder without a kustomization stands for all
-//! files below it. Of substitutions, later sources win, and those written in place win over all. Values files of a chart stand in
-//! place of its own. A release name of more than 53 characters is cut and ends in a digest.
+//! Facts: the APIs `kustomize.toolkit.fluxcd.io/v1` and `helm.toolkit.fluxcd.io/v2`.
 
-use std::collections::BTreeMap;
+use serde_json::Value;
 
-use serde_json::{Map, Value};
-use sha2::{Digest as _, Sha256};
-
+use federate_file_tree::{CachedTree, normalize_path};
 use federate_kubernetes::Object;
-use federate_kubernetes::hex::to_hex;
-use federate_kubernetes::object::{field_text, pointer_text};
+use federate_kubernetes::object::field_text;
 
-use crate::description::{
-    BuildChanges, DescribedChart, DescribedJob, DescribedSource, Description, DescriptionError,
-    FolderContent, inspect_folder, list_texts, read_map,
-};
-use crate::description::{FileGeneration, is_packaged_chart};
-use crate::values::merge_maps;
-use federate_file_tree::{CachedTree, EntryKind, find_entry, normalize_path};
-use substitution::{Variables, is_variable_name};
+use crate::description::{Description, DescriptionError, Note};
+use references::ReferencedObjects;
 
+mod glob;
+mod helm_release;
+mod kustomization;
+mod references;
 pub(crate) mod substitution;
-
-/// The longest name of a release.
-const MAX_RELEASE_NAME: usize = 53;
 
 /// Whether an object describes a source.
 pub fn describes_source(object: &Object) -> bool {
@@ -35,214 +25,112 @@ pub fn describes_source(object: &Object) -> bool {
     )
 }
 
-/// The objects of a repo that others refer to: `ConfigMap`s, by namespace and name.
+/// How the controllers of Flux are set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FluxSettings {
+    /// Whether a variable without a value and a default is an error, as since kustomize-controller 1.9. Before, it was empty.
+    pub has_strict_substitution: bool,
+}
+
+impl Default for FluxSettings {
+    fn default() -> Self {
+        Self { has_strict_substitution: true }
+    }
+}
+
+/// Reads objects of Flux, beside the `ConfigMap`s and `Secret`s to which they refer.
 pub struct FluxReader<'f> {
     tree: &'f CachedTree<'f>,
-    config_maps: BTreeMap<(String, String), &'f Object>,
+    references: ReferencedObjects<'f>,
+    settings: FluxSettings,
 }
 
 impl<'f> FluxReader<'f> {
     /// Reads objects of Flux beside these ones, to which they refer.
-    pub fn new(tree: &'f CachedTree<'f>, objects: impl Iterator<Item = &'f Object>) -> Self {
-        let maps = objects.filter(|object| object.id.api_version == "v1" && object.id.kind == "ConfigMap");
-        let config_maps =
-            maps.map(|object| ((namespace_of(object), object.id.name.clone()), object)).collect();
-        Self { tree, config_maps }
+    pub fn new(
+        tree: &'f CachedTree<'f>,
+        objects: impl Iterator<Item = &'f Object>,
+        settings: FluxSettings,
+    ) -> Self {
+        Self { tree, references: ReferencedObjects::new(objects), settings }
     }
 
     /// What an object describes.
     pub fn read_object(&self, object: &Object) -> Result<Description, DescriptionError> {
         let spec = object.body.get("spec").unwrap_or(&Value::Null);
+        let mut notes = Vec::new();
         let source = if object.id.kind == "HelmRelease" {
-            self.read_release(object, spec)?
+            self.read_release(object, spec, &mut notes)?
         } else {
-            self.read_kustomization(object, spec)?
+            self.read_kustomization(object, spec, &mut notes)?
         };
-        Ok(Description { sources: vec![source], notes: Vec::new() })
+        Ok(Description { sources: vec![source], notes })
     }
+}
 
-    fn read_kustomization(&self, object: &Object, spec: &Value) -> Result<DescribedSource, DescriptionError> {
-        require_git(spec.get("sourceRef"), "/spec/sourceRef")?;
-        let path = read_local_path(field_text(spec, "path"), "/spec/path")?;
-        if inspect_folder(self.tree, &path).is_none() {
-            return Err(DescriptionError::new("/spec/path", format!("`{path}` is not a folder of the repo")));
-        }
-        let mut edits = Map::new();
-        for (key, edited) in
-            [("targetNamespace", "namespace"), ("namePrefix", "namePrefix"), ("nameSuffix", "nameSuffix")]
-        {
-            let text = field_text(spec, key);
-            if !text.is_empty() {
-                edits.insert(edited.to_owned(), text.into());
-            }
-        }
-        for key in ["patches", "components", "images"] {
-            if let Some(items) =
-                spec.get(key).filter(|items| items.as_array().is_some_and(|items| !items.is_empty()))
-            {
-                edits.insert(key.to_owned(), items.clone());
-            }
-        }
-        let changes = BuildChanges {
-            labels: read_map(spec.pointer("/commonMetadata/labels")),
-            annotations: read_map(spec.pointer("/commonMetadata/annotations")),
-            variables: spec.get("postBuild").map(|post| self.read_variables(object, post)).transpose()?,
-        };
-        Ok(DescribedSource {
-            path,
-            job: DescribedJob::Kustomization { edits, generation: FileGeneration::Tree },
-            application: None,
-            unknown_destination: None,
-            clusters: None,
-            namespace: None,
-            changes,
-        })
-    }
+/// A field that changes nothing of what is built, and what that means here.
+struct FieldWithoutEffect {
+    /// Where it is in the object, as a pointer.
+    pointer: &'static str,
+    /// Why it matters.
+    why: &'static str,
+}
 
-    fn read_variables(&self, object: &Object, post_build: &Value) -> Result<Variables, DescriptionError> {
-        let mut variables = Variables::new();
-        let from = post_build.get("substituteFrom").and_then(Value::as_array).into_iter().flatten();
-        for (index, reference) in from.enumerate() {
-            let pointer = format!("/spec/postBuild/substituteFrom/{index}");
-            if let Some(data) = self.find_data(object, reference, &pointer)? {
-                variables.extend(data.into_iter().map(|(key, value)| (key, value.replace('\n', ""))));
-            }
-        }
-        for (key, value) in read_map(post_build.get("substitute")) {
-            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            variables.insert(key, text);
-        }
-        if let Some(name) = variables.keys().find(|name| !is_variable_name(name)) {
-            return Err(DescriptionError::new(
-                "/spec/postBuild",
-                format!("`{name}` is not the name of a variable"),
-            ));
-        }
-        Ok(variables)
-    }
+/// The fields of a map that are carried out, or only say when and how Flux reconciles.
+struct KnownMap {
+    /// Where the map is in the object, as a pointer.
+    pointer: &'static str,
+    fields: &'static [&'static str],
+}
 
-    /// The data of the `ConfigMap` that a reference names; `None` if it is missing and may be.
-    fn find_data(
-        &self,
-        object: &Object,
-        reference: &Value,
-        pointer: &str,
-    ) -> Result<Option<BTreeMap<String, String>>, DescriptionError> {
-        let is_optional = reference.get("optional") == Some(&Value::Bool(true));
-        let (kind, name) = (field_text(reference, "kind"), field_text(reference, "name"));
-        if kind != "ConfigMap" {
-            if is_optional {
-                return Ok(None);
-            }
-            let help = "keep what is not secret in a ConfigMap, or mark the reference as optional";
-            return Err(DescriptionError::new(
-                pointer,
-                format!("{kind} {name} is not read: only ConfigMaps of the repo are"),
-            )
-            .with_help(help));
+/// The fields of a kind of objects.
+struct KnownFields {
+    maps: &'static [KnownMap],
+    without_effect: &'static [FieldWithoutEffect],
+}
+
+impl KnownFields {
+    /// Notes the fields that have no effect here, and those that are not known, once for an object.
+    fn note_fields(&self, object: &Object, notes: &mut Vec<Note>) {
+        let is_set = |value: &Value| !matches!(value, Value::Null | Value::Bool(false));
+        let found = self.without_effect.iter();
+        let found: Vec<&FieldWithoutEffect> =
+            found.filter(|field| object.body.pointer(field.pointer).is_some_and(is_set)).collect();
+        if let Some(first) = found.first() {
+            let name =
+                |field: &&FieldWithoutEffect| format!("`{}` ({})", name_field(field.pointer), field.why);
+            let all: Vec<String> = found.iter().map(name).collect();
+            let message = format!("{} has fields without effect here: {}", object.id, all.join(", "));
+            notes.push(Note::field_without_effect(first.pointer, message));
         }
-        match self.config_maps.get(&(namespace_of(object), name.to_owned())) {
-            Some(map) => {
-                Ok(Some(federate_kubernetes::object::string_map(map.body.get("data")).into_iter().collect()))
-            }
-            None if is_optional => Ok(None),
-            None => Err(DescriptionError::new(
-                pointer,
-                format!("the repo has no ConfigMap {}/{name}", namespace_of(object)),
-            )
-            .with_help("commit it, or mark the reference as optional")),
+        let unknown = self.list_unknown(object);
+        if let Some(first) = unknown.first() {
+            let all: Vec<String> = unknown.iter().map(|field| format!("`{}`", name_field(field))).collect();
+            let message = format!("{} has fields that federate does not know: {}", object.id, all.join(", "));
+            notes.push(Note::field_without_effect(first, message));
         }
     }
 
-    fn read_release(&self, object: &Object, spec: &Value) -> Result<DescribedSource, DescriptionError> {
-        let chart = spec.pointer("/chart/spec").ok_or_else(|| {
-            DescriptionError::new("/spec", "it has no `chart.spec`, and only charts in the repo are built")
-                .with_help("vendor the chart, and name its folder in `chart.spec.chart`")
-        })?;
-        require_git(chart.get("sourceRef"), "/spec/chart/spec/sourceRef")?;
-        if spec.get("postRenderers").and_then(Value::as_array).is_some_and(|all| !all.is_empty()) {
-            return Err(DescriptionError::new("/spec/postRenderers", "federate runs no post-renderers"));
-        }
-        let path = read_local_path(field_text(chart, "chart"), "/spec/chart/spec/chart")?;
-        let is_file = matches!(find_entry(self.tree, &path), Some(EntryKind::File));
-        if !(is_packaged_chart(&path) && is_file)
-            && inspect_folder(self.tree, &path) != Some(FolderContent::Chart)
-        {
-            return Err(DescriptionError::new(
-                "/spec/chart/spec/chart",
-                format!("`{path}` is not a chart of the repo"),
-            ));
-        }
-        let mark = if chart.get("ignoreMissingValuesFiles") == Some(&Value::Bool(true)) { "?" } else { "" };
-        let files = list_texts(chart.get("valuesFiles"));
-        let mut set = Map::new();
-        for (index, reference) in
-            spec.get("valuesFrom").and_then(Value::as_array).into_iter().flatten().enumerate()
-        {
-            self.add_values(object, reference, index, &mut set)?;
-        }
-        merge_maps(&mut set, &read_map(spec.get("values")));
-        let target = field_text(spec, "targetNamespace");
-        let own = namespace_of(object);
-        let release = match field_text(spec, "releaseName") {
-            "" if target.is_empty() => object.id.name.clone(),
-            "" => format!("{target}-{}", object.id.name),
-            name => name.to_owned(),
-        };
-        let namespace = if target.is_empty() { own } else { target.to_owned() };
-        let described = DescribedChart {
-            release: shorten_release(release),
-            namespace: namespace.clone(),
-            replaces_values: !files.is_empty(),
-            values: files.into_iter().map(|file| file + mark).collect(),
-            set,
-            skips_crds: pointer_text(spec, "/install/crds") == "Skip",
-        };
-        Ok(DescribedSource {
-            path,
-            job: DescribedJob::Chart(described),
-            application: None,
-            unknown_destination: None,
-            clusters: None,
-            namespace: Some(namespace),
-            changes: BuildChanges {
-                labels: read_map(spec.pointer("/commonMetadata/labels")),
-                annotations: read_map(spec.pointer("/commonMetadata/annotations")),
-                variables: None,
-            },
-        })
-    }
-
-    /// Adds the values that a reference names.
-    fn add_values(
-        &self,
-        object: &Object,
-        reference: &Value,
-        index: usize,
-        set: &mut Map<String, Value>,
-    ) -> Result<(), DescriptionError> {
-        let pointer = format!("/spec/valuesFrom/{index}");
-        let key = match field_text(reference, "valuesKey") {
-            "" => "values.yaml",
-            key => key,
-        };
-        let Some(data) = self.find_data(object, reference, &pointer)? else { return Ok(()) };
-        let Some(text) = data.get(key) else {
-            if reference.get("optional") == Some(&Value::Bool(true)) {
-                return Ok(());
+    /// The pointers of fields that are not known.
+    fn list_unknown(&self, object: &Object) -> Vec<String> {
+        let mut unknown = Vec::new();
+        for map in self.maps {
+            let fields = object.body.pointer(map.pointer).and_then(Value::as_object).into_iter().flatten();
+            for (key, _) in fields.filter(|(_, value)| !value.is_null()) {
+                let pointer = format!("{}/{}", map.pointer, federate_yaml::pointer::escape(key));
+                let is_listed = self.without_effect.iter().any(|field| field.pointer == pointer);
+                if !is_listed && !map.fields.contains(&key.as_str()) {
+                    unknown.push(pointer);
+                }
             }
-            return Err(DescriptionError::new(&pointer, format!("the ConfigMap has no key `{key}`")));
-        };
-        let target = field_text(reference, "targetPath");
-        if !target.is_empty() {
-            return crate::helm_parameters::set_parameter(set, target, text.trim_end_matches('\n'), false)
-                .map_err(|why| DescriptionError::new(&format!("{pointer}/targetPath"), why));
         }
-        let values =
-            federate_yaml::read_stream(text.as_bytes()).documents.pop().map(|document| document.value);
-        merge_maps(set, &read_map(values.as_ref()));
-        Ok(())
+        unknown
     }
+}
+
+/// A pointer as the path of a field below `spec`.
+fn name_field(pointer: &str) -> String {
+    pointer.trim_start_matches("/spec/").replace('/', ".")
 }
 
 /// A source must be in a git repository, which is taken for this one.
@@ -267,14 +155,4 @@ pub(crate) fn read_local_path(path: &str, pointer: &str) -> Result<String, Descr
 
 fn namespace_of(object: &Object) -> String {
     object.id.namespace.clone().unwrap_or_else(|| "default".to_owned())
-}
-
-/// The name of a release as Flux shortens it.
-fn shorten_release(name: String) -> String {
-    if name.len() <= MAX_RELEASE_NAME {
-        return name;
-    }
-    let digest = to_hex(&Sha256::digest(name.as_bytes())[..6]);
-    let start = name.get(..40).unwrap_or(&name);
-    format!("{start}-{digest}")
 }

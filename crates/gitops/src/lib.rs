@@ -11,11 +11,13 @@ pub use argocd::application::describes_source as is_argo_source;
 pub use argocd::application_set::{
     GeneratedApplications, GenerationUsage, OmissionReason, OmittedApplication,
 };
+pub use argocd::directory::{DirectoryContent, DirectoryFile, read_directory};
 pub use argocd::reader::{ArgoReader, ArgoSettings, PlacementDecider};
 pub use description::{
-    BuildChanges, DescribedChart, DescribedJob, DescribedSource, Description, DescriptionError,
-    FileGeneration, KUSTOMIZATIONS, Note, is_packaged_chart, strip_chart_version,
+    BuildChanges, ChartParameter, DescribedChart, DescribedJob, DescribedSource, Description,
+    DescriptionError, FileSelection, KUSTOMIZATIONS, KustomizationRules, Note, is_packaged_chart,
+    strip_chart_version,
 };
-pub use flux::substitution::Variables;
-pub use flux::{FluxReader, describes_source as is_flux_source};
+pub use flux::substitution::{Substitution, Variables};
+pub use flux::{FluxReader, FluxSettings, describes_source as is_flux_source};
 pub use values::{ValuesError, expand_values, merge_maps};

@@ -52,12 +52,23 @@ fn expand_path(tree: &dyn FileTree, written: &str, paths: &mut Vec<String>) -> R
         }
         return Ok(());
     }
-    let (why, help) = match find_entry(tree, &path) {
-        Some(EntryKind::File) => {
-            paths.push(path);
-            return Ok(());
-        }
-        None if is_optional => return Ok(()),
+    match require_values_file(tree, &path, is_optional) {
+        Ok(true) => paths.push(path),
+        Ok(false) => {}
+        Err(error) => return Err(ValuesError { written: written.to_owned(), ..error }),
+    }
+    Ok(())
+}
+
+/// Whether a values file of the repo exists, which may be missing if it is optional. What is there must be a file.
+pub(crate) fn require_values_file(
+    tree: &dyn FileTree,
+    path: &str,
+    is_optional: bool,
+) -> Result<bool, ValuesError> {
+    let (why, help) = match find_entry(tree, path) {
+        Some(EntryKind::File) => return Ok(true),
+        None if is_optional => return Ok(false),
         None => (format!("the repo has no values file `{path}`"), Some(OPTIONAL_FILE_HELP)),
         Some(EntryKind::LinkToFile(_) | EntryKind::LinkToFolder(_) | EntryKind::LinkOutside(_)) => (
             format!("the values file `{path}` is a link, or a link leads to it"),
@@ -65,7 +76,7 @@ fn expand_path(tree: &dyn FileTree, written: &str, paths: &mut Vec<String>) -> R
         ),
         Some(_) => (format!("`{path}` is not a file that can be read"), None),
     };
-    Err(ValuesError::new(written, why, help))
+    Err(ValuesError::new(path, why, help))
 }
 
 const OPTIONAL_FILE_HELP: &str = "end the path in `?` if it may be missing";

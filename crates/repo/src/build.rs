@@ -8,7 +8,7 @@ use federate_kubernetes::sops::{EncryptedFile, SopsFormat};
 
 use federate_file_tree::FileTree;
 
-pub use federate_gitops::{FileGeneration, is_packaged_chart, strip_chart_version};
+pub use federate_gitops::{ChartParameter, KustomizationRules, is_packaged_chart, strip_chart_version};
 
 /// Builds objects from files.
 pub trait Builder: Send + Sync {
@@ -60,10 +60,11 @@ pub struct KustomizationJob {
     pub folder: String,
     /// Whether it may use all files of the repo.
     pub is_unrestricted: bool,
-    /// Fields to add to it, as JSON; empty for none. Lists are appended, images and replicas by their names.
+    /// Fields to add to it, as JSON; empty for none. Lists are appended, images and replicas by their names. `addLabels` and
+    /// `addAnnotations` add to its common labels and annotations.
     pub edits: String,
-    /// What stands for the kustomization in a folder without one.
-    pub generation: FileGeneration,
+    /// By whose rules it is changed and built.
+    pub rules: KustomizationRules,
 }
 
 /// A chart with its values.
@@ -81,6 +82,8 @@ pub struct ChartJob {
     pub replaces_values: bool,
     /// Values that win over the files, as JSON; empty for none.
     pub set: String,
+    /// Values that win over all others.
+    pub parameters: Vec<ChartParameter>,
     /// The version of Kubernetes, if known.
     pub kubernetes: Option<String>,
     /// The API versions that the cluster serves, with and without a kind; empty if unknown.
@@ -89,6 +92,8 @@ pub struct ChartJob {
     pub skips_crds: bool,
     /// Whether hooks are left out.
     pub drops_hooks: bool,
+    /// Whether values are not compared with the chart's schema.
+    pub skips_schema: bool,
 }
 
 /// What a job gave.
@@ -100,6 +105,8 @@ pub struct BuildOutput {
     pub inputs: Arc<[InputFile]>,
     /// What is worth knowing about it.
     pub warnings: Vec<BuildWarning>,
+    /// Whether the annotations with the origins of objects belong to them, because the kustomization asks for them itself.
+    pub keeps_origins: bool,
 }
 
 /// A file that something was built from.

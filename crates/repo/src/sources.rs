@@ -1,19 +1,19 @@
 //! From `sources` in `federate.yaml` and the kustomizations of a repo to what a [`Builder`] builds of them, per cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use federate_file_tree::{CachedTree, EntryKind, FileTree, is_folder};
 use federate_gitops::{KUSTOMIZATIONS, ValuesError, expand_values};
 use federate_kubernetes::cluster::Apis;
 use federate_kubernetes::sops::is_encrypted;
-use federate_kubernetes::{Cluster, ClusterName, Finding, Object, Origin, Severity};
+use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, Origin, Severity};
 use rayon::prelude::*;
 use serde_json::Value;
 
 use crate::build::{
-    BuildError, BuildJob, BuildOutput, BuildTime, Builder, ChartJob, FileGeneration, InputFile,
-    KustomizationJob,
+    BuildError, BuildJob, BuildOutput, BuildTime, Builder, ChartJob, InputFile, KustomizationJob,
+    KustomizationRules,
 };
 use crate::config::{CLUSTER_PLACEHOLDER, Hooks, LoadRestrictor, PerCluster, SourceConfig, SourceKind};
 use crate::{Claims, RepoFiles, Role, documents};
@@ -98,7 +98,13 @@ struct SourceEntry<'c> {
 type Jobs = BTreeMap<BuildJob, Vec<ClusterName>>;
 
 /// What was built of each job.
-type JobResults = BTreeMap<BuildJob, Result<ParsedOutput, BuildError>>;
+type JobResults = BTreeMap<BuildJob, JobResult>;
+
+/// What was built of a job: its output, and the objects in it, which are read when they are needed as they are.
+struct JobResult {
+    output: Result<BuildOutput, BuildError>,
+    parsed: OnceLock<Result<ParsedOutput, BuildError>>,
+}
 
 impl SourceEntry<'_> {
     /// Whether what is built depends on the cluster.
@@ -154,7 +160,7 @@ impl SourceEntry<'_> {
             folder,
             is_unrestricted: restrictor == Some(LoadRestrictor::None),
             edits: String::new(),
-            generation: FileGeneration::Never,
+            rules: KustomizationRules::Kustomize,
         }))
     }
 
@@ -187,10 +193,12 @@ impl SourceEntry<'_> {
             values,
             replaces_values: false,
             set: if set.is_empty() { String::new() } else { Value::Object(set).to_string() },
+            parameters: Vec::new(),
             kubernetes: cluster.and_then(|cluster| cluster.kubernetes.clone()),
             apis: apis.clone(),
             skips_crds: config.skip_crds,
             drops_hooks: config.hooks == Hooks::Drop,
+            skips_schema: false,
         })))
     }
 }
@@ -406,6 +414,7 @@ impl Runner<'_> {
         let listed: Vec<Result<Jobs, SourceProblem>> =
             entries.par_iter().map(|entry| entry.list_jobs(self.tree, clusters, &apis)).collect();
         let results = self.run_jobs(listed.iter().flatten());
+        self.parse_results(&results, &|_| true);
         entries
             .iter()
             .zip(listed)
@@ -418,13 +427,23 @@ impl Runner<'_> {
         let jobs: BTreeSet<&BuildJob> = listed.flat_map(BTreeMap::keys).collect();
         let jobs: Vec<BuildJob> = jobs.into_iter().cloned().collect();
         let results = self.builder.build(self.tree, &jobs, &self.time);
-        jobs.into_par_iter()
-            .zip(results)
-            .map(|(job, result)| {
-                let parsed = result.and_then(|output| self.parse_output(&job, output));
-                (job, parsed)
-            })
-            .collect()
+        let results = results.into_iter().map(|output| JobResult { output, parsed: OnceLock::new() });
+        jobs.into_iter().zip(results).collect()
+    }
+
+    /// Reads the objects of the jobs that are chosen.
+    fn parse_results(&self, results: &JobResults, is_chosen: &(dyn Fn(&BuildJob) -> bool + Sync)) {
+        results.par_iter().filter(|(job, _)| is_chosen(job)).for_each(|(job, result)| {
+            self.parse_result(job, result);
+        });
+    }
+
+    fn parse_result<'r>(
+        &self,
+        job: &BuildJob,
+        result: &'r JobResult,
+    ) -> &'r Result<ParsedOutput, BuildError> {
+        result.parsed.get_or_init(|| self.parse_output(job, result.output.clone()?))
     }
 
     fn finish_entry(
@@ -453,9 +472,9 @@ impl Runner<'_> {
             }
             Ok(jobs) => jobs
                 .iter()
-                .filter_map(|(job, clusters)| Some((clusters, results.get(job)?)))
-                .map(|(clusters, result)| {
-                    let parsed = result.as_ref().map_err(Clone::clone)?;
+                .filter_map(|(job, clusters)| Some((job, clusters, results.get(job)?)))
+                .map(|(job, clusters, result)| {
+                    let parsed = self.parse_result(job, result).as_ref().map_err(Clone::clone)?;
                     inputs.extend(parsed.inputs.iter().map(|file| file.path.clone()));
                     builds.findings.extend(parsed.findings.iter().cloned());
                     builds.renamed.extend(parsed.renamed.iter().cloned());
@@ -545,7 +564,39 @@ struct ParsedOutput {
     inputs: Arc<[InputFile]>,
 }
 
+/// What was built of a source for some clusters.
+#[derive(Clone, Copy, Debug)]
+pub struct SourceObjects<'b> {
+    /// The object of Flux or Argo CD that describes the source.
+    pub described_by: Option<&'b ObjectRef>,
+    /// The clusters; none if it is for all.
+    pub clusters: &'b [ClusterName],
+    /// The objects.
+    pub objects: &'b [Object],
+}
+
 impl Builds {
+    /// What was built, in the order of the sources.
+    pub fn list_objects(&self) -> Vec<SourceObjects<'_>> {
+        let variants = self.sources.iter().flat_map(|source| {
+            let variants = source.result.iter().flatten();
+            variants.map(|variant| SourceObjects {
+                described_by: source
+                    .records
+                    .get(variant.record)
+                    .and_then(|record| record.described_by.as_ref()),
+                clusters: &variant.clusters,
+                objects: &variant.objects,
+            })
+        });
+        variants.collect()
+    }
+
+    /// What is wrong with the sources, and what is worth knowing about them.
+    pub fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+
     /// Takes the templates out of what kustomizations build that others build too, unless `federate.yaml` names them: only
     /// the user knows which one is meant.
     fn separate_ambiguous(&mut self, claims: &dyn Claims) {

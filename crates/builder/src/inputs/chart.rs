@@ -11,7 +11,7 @@ use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use tar::{Archive, Builder, Header};
 
-use federate_repo::build::{BuildError, ChartJob, is_packaged_chart};
+use federate_repo::build::{BuildError, ChartJob, ChartParameter, is_packaged_chart};
 use federate_repo::file_tree::EntryKind;
 use federate_repo::normalize_path;
 
@@ -38,6 +38,12 @@ impl Reader<'_> {
         self.check_charts(&chart.path)?;
         for path in &chart.values {
             self.add_file(path, None)?;
+        }
+        for parameter in &chart.parameters {
+            if let ChartParameter::File { name, file } = parameter {
+                refuse_path_in_name(name)?;
+                self.add_file(file, None)?;
+            }
         }
         self.leave_out_values(chart)
     }
@@ -91,6 +97,17 @@ impl Reader<'_> {
         }
         Ok(())
     }
+}
+
+/// Refuses the name of a parameter for a file which would contain the path of a file itself, or quote what separates it from one.
+fn refuse_path_in_name(name: &str) -> Result<(), BuildError> {
+    let is_quoted_dot = |rest: &str| rest.starts_with('.');
+    let mut backslashes = name.split('\\').skip(1);
+    if !name.contains(['=', ',']) && backslashes.all(is_quoted_dot) {
+        return Ok(());
+    }
+    let help = "name the value by keys, dots and indices".to_owned();
+    Err(refuse_build(None, format!("`{}` is not the path of a value", name.escape_debug()), Some(help)))
 }
 
 fn is_schema(path: &str) -> bool {

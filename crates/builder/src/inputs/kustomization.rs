@@ -13,6 +13,7 @@ use federate_repo::build::BuildError;
 use federate_repo::file_tree::EntryKind;
 use federate_yaml::{Positions, Stream, WarningKind, pointer};
 
+use super::edits::ORIGIN_SETTING;
 use super::fields::{self, FieldShape, Fields};
 use super::path::{clean_path, resolve_repo_path, split_key};
 use super::{KUSTOMIZATION_NAMES, Reader, Reference, join_path, refuse_build};
@@ -479,7 +480,7 @@ fn ask_for_origins(kustomization: &mut Map<String, Value>) {
         *settings = Value::Array(Vec::new());
     }
     let Some(settings) = settings.as_array_mut() else { return };
-    let setting = Value::from("originAnnotations");
+    let setting = Value::from(ORIGIN_SETTING);
     if !settings.contains(&setting) {
         settings.push(setting);
     }

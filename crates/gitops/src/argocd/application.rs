@@ -1,61 +1,32 @@
 //! Objects of Argo CD as sources: `Application`, whose paths are read as those of this repo, and the Applications of an
 //! `ApplicationSet`.
 //!
-//! Facts: the API `argoproj.io/v1alpha1`, and how Argo CD calls Helm and kustomize. A folder is a chart, a kustomization, or its
-//! YAML and JSON files. Values files are relative to the chart, or to the repo of a `ref`; values win over them, and parameters over
-//! both.
+//! Facts: the API `argoproj.io/v1alpha1`, and how Argo CD chooses a tool: what is set decides, and otherwise the folder, which is a
+//! kustomization, a chart, or its YAML and JSON files.
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use federate_kubernetes::object::field_text;
 use federate_kubernetes::{ClusterName, Object};
 
 use super::reader::ArgoReader;
 use crate::description::{
-    BuildChanges, DescribedChart, DescribedJob, DescribedSource, DescriptionError, FolderContent,
-    inspect_folder, list_texts, read_map,
+    BuildChanges, DescribedJob, DescribedSource, DescriptionError, FileSelection, FolderContent,
+    KustomizationRules, Note, inspect_folder, is_packaged_chart, list_texts,
 };
-use crate::description::{FileGeneration, is_packaged_chart};
 use crate::flux::read_local_path;
-use crate::helm_parameters::set_parameter;
-use crate::values::merge_maps;
-use federate_file_tree::{EntryKind, find_entry, normalize_path};
+use federate_file_tree::{EntryKind, find_entry};
 
-/// Keys of `helm` that are read, or change nothing that is built.
-const HELM_KEYS: [&str; 12] = [
-    "releaseName",
-    "valueFiles",
-    "values",
-    "valuesObject",
-    "parameters",
-    "ignoreMissingValueFiles",
-    "skipCrds",
-    "skipTests",
-    "namespace",
-    "skipSchemaValidation",
-    "passCredentials",
-    "version",
-];
+use environment::BuildEnvironment;
+use overrides::{is_set, merge_overrides, reference_name, refuse_unknown};
 
-/// Keys of `kustomize` that are read, or change nothing that is built.
-const KUSTOMIZE_KEYS: [&str; 14] = [
-    "namePrefix",
-    "nameSuffix",
-    "namespace",
-    "images",
-    "replicas",
-    "patches",
-    "components",
-    "commonLabels",
-    "commonAnnotations",
-    "labelWithoutSelector",
-    "labelIncludeTemplates",
-    "forceCommonLabels",
-    "forceCommonAnnotations",
-    "version",
-];
+mod environment;
+mod helm;
+mod kustomize;
+mod overrides;
+mod value_files;
 
 /// Whether an object describes sources.
 pub fn describes_source(object: &Object) -> bool {
@@ -70,27 +41,16 @@ impl ArgoReader<'_> {
         spec: &Value,
         clusters: &BTreeSet<ClusterName>,
         at: &str,
+        notes: &mut Vec<Note>,
     ) -> Result<Vec<DescribedSource>, DescriptionError> {
         let destination = spec.get("destination").unwrap_or(&Value::Null);
-        let namespace = match field_text(destination, "namespace") {
-            "" => "default",
-            namespace => namespace,
-        };
-        let several = spec.get("sources").and_then(Value::as_array).filter(|all| !all.is_empty());
-        let sources: Vec<(String, &Value)> = match several {
-            Some(all) => {
-                all.iter().enumerate().map(|(index, one)| (format!("{at}/sources/{index}"), one)).collect()
-            }
-            None => spec.get("source").map(|one| (format!("{at}/source"), one)).into_iter().collect(),
-        };
+        let namespace = field_text(destination, "namespace");
+        let sources = list_sources(spec, at);
         if sources.is_empty() {
             return Err(DescriptionError::new(at, "it has no source"));
         }
-        let names: BTreeSet<&str> = sources
-            .iter()
-            .map(|(_, source)| field_text(source, "ref"))
-            .filter(|name| !name.is_empty())
-            .collect();
+        let names = sources.iter().map(|(_, source)| reference_name(source));
+        let names: BTreeSet<&str> = names.filter(|name| !name.is_empty()).collect();
         let mut described = Vec::new();
         for (pointer, source) in &sources {
             if !field_text(source, "chart").is_empty() {
@@ -101,209 +61,153 @@ impl ArgoReader<'_> {
                 return Err(DescriptionError::new(pointer, why)
                     .with_help("vendor the chart, and name its folder in `path`"));
             }
-            if source.get("path").is_none() && !field_text(source, "ref").is_empty() {
+            if field_text(source, "path").is_empty() && !reference_name(source).is_empty() {
                 continue;
             }
-            let context = ApplicationSource { name, namespace, names: &names, source, pointer };
-            let (path, job) = self.read_source(&context)?;
+            let environment = BuildEnvironment {
+                name,
+                namespace,
+                project: field_text(spec, "project"),
+                path: field_text(source, "path"),
+                repo_url: field_text(source, "repoURL"),
+                target_revision: field_text(source, "targetRevision"),
+            };
+            let (path, job) = self.read_source(environment, &names, source, pointer, notes)?;
             described.push(DescribedSource {
                 path,
                 job,
                 clusters: Some(clusters.clone()),
-                application: Some(name.to_owned()),
                 unknown_destination: None,
-                namespace: Some(namespace.to_owned()),
+                namespace: Some(if namespace.is_empty() { "default" } else { namespace }.to_owned()),
                 changes: BuildChanges::default(),
+                application: Some(name.to_owned()),
             });
         }
         Ok(described)
     }
 
-    fn read_source(
+    /// Reads a source: the path, and what is built of it.
+    fn read_source<'s>(
         &self,
-        context: &ApplicationSource<'_>,
+        environment: BuildEnvironment<'s>,
+        names: &'s BTreeSet<&'s str>,
+        source: &Value,
+        at: &'s str,
+        notes: &mut Vec<Note>,
     ) -> Result<(String, DescribedJob), DescriptionError> {
-        let at = context.pointer;
-        if context.source.get("plugin").is_some_and(|plugin| !plugin.is_null()) {
-            return Err(DescriptionError::new(&format!("{at}/plugin"), "federate runs no plugins")
-                .with_help("commit the output of the plugin in place of it"));
-        }
         let pointer = format!("{at}/path");
-        let path = read_local_path(field_text(context.source, "path"), &pointer)?;
+        let path = read_local_path(environment.path, &pointer)?;
         let is_package =
             is_packaged_chart(&path) && matches!(find_entry(self.tree, &path), Some(EntryKind::File));
-        let content = if is_package { Some(FolderContent::Chart) } else { inspect_folder(self.tree, &path) };
-        let content = content.ok_or_else(|| {
-            DescriptionError::new(&pointer, format!("`{path}` is not a folder of the repo"))
-        })?;
-        let job = match content {
-            FolderContent::Chart => DescribedJob::Chart(context.read_chart(&path)?),
-            FolderContent::Kustomization => {
-                let edits = context.read_kustomize()?;
-                DescribedJob::Kustomization { edits, generation: FileGeneration::Never }
+        let content = if is_package { None } else { inspect_folder(self.tree, &path) };
+        if content.is_none() && !is_package {
+            return Err(DescriptionError::new(&pointer, format!("`{path}` is not a folder of the repo")));
+        }
+        let source = match content {
+            Some(_) => merge_overrides(self.tree, &path, environment.name, source)
+                .map_err(|error| DescriptionError { pointer: pointer.clone(), ..error })?,
+            None => source.clone(),
+        };
+        let context = ApplicationSource { environment, names, source, pointer: at };
+        let job = match context.choose_tool(content)? {
+            SourceTool::Helm => {
+                context.note_unknown_references(notes);
+                DescribedJob::Chart(Box::new(context.read_chart(self.tree, &path)?))
             }
-            FolderContent::Files => {
-                DescribedJob::Kustomization { edits: Map::new(), generation: context.read_directory()? }
-            }
+            SourceTool::Kustomize => DescribedJob::Kustomization {
+                edits: context.read_kustomize(self.tree, &path)?,
+                rules: KustomizationRules::Kustomize,
+            },
+            SourceTool::Directory => DescribedJob::Directory(context.read_directory()?),
         };
         Ok((path, job))
     }
 }
 
+/// The sources of an Application, with where they are.
+fn list_sources<'v>(spec: &'v Value, at: &str) -> Vec<(String, &'v Value)> {
+    if let Some(dry) = spec.pointer("/sourceHydrator/drySource") {
+        return vec![(format!("{at}/sourceHydrator/drySource"), dry)];
+    }
+    let several = spec.get("sources").and_then(Value::as_array).filter(|all| !all.is_empty());
+    match several {
+        Some(all) => {
+            all.iter().enumerate().map(|(index, one)| (format!("{at}/sources/{index}"), one)).collect()
+        }
+        None => spec.get("source").map(|one| (format!("{at}/source"), one)).into_iter().collect(),
+    }
+}
+
+/// What builds a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SourceTool {
+    Helm,
+    Kustomize,
+    Directory,
+}
+
 /// A source of an Application.
 struct ApplicationSource<'s> {
-    /// The name of the Application.
-    name: &'s str,
-    /// The namespace of its destination.
-    namespace: &'s str,
+    environment: BuildEnvironment<'s>,
     /// The names by which other sources are referred to.
     names: &'s BTreeSet<&'s str>,
-    source: &'s Value,
+    /// Its settings, with those of files in its folder.
+    source: Value,
     /// Where it is in the object.
     pointer: &'s str,
 }
 
 impl ApplicationSource<'_> {
-    fn refuse_unknown(&self, key: &str, known: &[&str]) -> Result<(), DescriptionError> {
-        let settings = read_map(self.source.get(key));
-        match settings.keys().find(|name| !known.contains(&name.as_str())) {
-            Some(name) => Err(DescriptionError::new(
-                &format!("{}/{key}/{name}", self.pointer),
-                format!("federate does not carry out `{key}.{name}`"),
-            )),
-            None => Ok(()),
+    /// What builds the source: what is set, or what the folder holds. A packaged chart has no content.
+    fn choose_tool(&self, content: Option<FolderContent>) -> Result<SourceTool, DescriptionError> {
+        let at = self.pointer;
+        let mut set = ["helm", "kustomize", "directory", "plugin"]
+            .into_iter()
+            .filter(|tool| is_set(&self.source, tool));
+        let (first, second) = (set.next(), set.next());
+        if let (Some(first), Some(second)) = (first, second) {
+            let why = format!("it has both `{first}` and `{second}`, and only one tool builds a source");
+            return Err(DescriptionError::new(&format!("{at}/{second}"), why));
         }
-    }
-
-    fn read_chart(&self, path: &str) -> Result<DescribedChart, DescriptionError> {
-        self.refuse_unknown("helm", &HELM_KEYS)?;
-        let helm = self.source.get("helm").unwrap_or(&Value::Null);
-        let at = format!("{}/helm", self.pointer);
-        let mark = if helm.get("ignoreMissingValueFiles") == Some(&Value::Bool(true)) { "?" } else { "" };
-        let mut values = Vec::new();
-        for (index, file) in list_texts(helm.get("valueFiles")).iter().enumerate() {
-            let pointer = format!("{at}/valueFiles/{index}");
-            values.push(self.resolve_values(path, file, &pointer)? + mark);
-        }
-        let mut set = Map::new();
-        if let Some(map) = helm.get("valuesObject").and_then(Value::as_object) {
-            set.clone_from(map);
-        } else {
-            let text = field_text(helm, "values");
-            let document = federate_yaml::read_stream(text.as_bytes()).documents.pop();
-            merge_maps(&mut set, &read_map(document.map(|document| document.value).as_ref()));
-        }
-        for (index, parameter) in
-            helm.get("parameters").and_then(Value::as_array).into_iter().flatten().enumerate()
-        {
-            let is_text = parameter.get("forceString") == Some(&Value::Bool(true));
-            set_parameter(&mut set, field_text(parameter, "name"), field_text(parameter, "value"), is_text)
-                .map_err(|why| DescriptionError::new(&format!("{at}/parameters/{index}"), why))?;
-        }
-        let own = |key: &str, default: &str| match field_text(helm, key) {
-            "" => default.to_owned(),
-            text => text.to_owned(),
-        };
-        Ok(DescribedChart {
-            release: own("releaseName", self.name),
-            namespace: own("namespace", self.namespace),
-            values,
-            set,
-            skips_crds: helm.get("skipCrds") == Some(&Value::Bool(true)),
-            replaces_values: false,
+        Ok(match (first, content) {
+            (Some("plugin"), _) => {
+                return Err(DescriptionError::new(&format!("{at}/plugin"), "federate runs no plugins")
+                    .with_help("commit the output of the plugin in place of it"));
+            }
+            (Some("helm"), _) | (None, None) => SourceTool::Helm,
+            (Some("kustomize"), _) => SourceTool::Kustomize,
+            (Some(_), _) => SourceTool::Directory,
+            (None, Some(content)) if content.has_kustomization() => SourceTool::Kustomize,
+            (None, Some(content)) if content.has_chart() => SourceTool::Helm,
+            (None, Some(_)) => SourceTool::Directory,
         })
     }
 
-    /// The path in the repo of a values file.
-    fn resolve_values(&self, chart: &str, file: &str, pointer: &str) -> Result<String, DescriptionError> {
-        if file.contains("://") {
-            return Err(DescriptionError::new(pointer, format!("the values file `{file}` is a URL"))
-                .with_help("commit the file to the repo: values are never fetched"));
-        }
-        let path = match file.strip_prefix('$').and_then(|rest| rest.split_once('/')) {
-            Some((name, path)) if self.names.contains(name) => path.to_owned(),
-            Some((name, _)) => {
-                return Err(DescriptionError::new(pointer, format!("no source has the name `{name}`")));
+    /// Notes names of sources in values files that no source has: Argo CD takes them for variables, which are empty.
+    fn note_unknown_references(&self, notes: &mut Vec<Note>) {
+        for (index, file) in list_texts(self.source.pointer("/helm/valueFiles")).iter().enumerate() {
+            let first = file.split('/').next().and_then(|first| first.strip_prefix('$'));
+            let name = first.filter(|name| !self.names.contains(name) && !name.starts_with("ARGOCD_APP_"));
+            if let Some(name) = name.filter(|name| !name.starts_with('{')) {
+                let message = format!(
+                    "no source has the name `{name}`, so that `{file}` is a path from the root of the repo, as for Argo CD"
+                );
+                let pointer = format!("{}/helm/valueFiles/{index}", self.pointer);
+                notes.push(Note::field_without_effect(&pointer, message));
             }
-            None if file.starts_with('/') => file.trim_start_matches('/').to_owned(),
-            None => format!("{chart}/{file}"),
-        };
-        normalize_path(&path).map_err(|_| {
-            DescriptionError::new(pointer, format!("the values file `{file}` is outside of the repo"))
+        }
+    }
+
+    fn read_directory(&self) -> Result<FileSelection, DescriptionError> {
+        let known = ["recurse", "include", "exclude", "jsonnet", "disableExtensionFilter"];
+        refuse_unknown(&self.source, "directory", &known, self.pointer)?;
+        let directory = self.source.get("directory").unwrap_or(&Value::Null);
+        let is_true = |key: &str| directory.get(key) == Some(&Value::Bool(true));
+        Ok(FileSelection {
+            is_recursive: is_true("recurse"),
+            include: field_text(directory, "include").to_owned(),
+            exclude: field_text(directory, "exclude").to_owned(),
+            has_any_extension: is_true("disableExtensionFilter"),
         })
-    }
-
-    fn read_kustomize(&self) -> Result<Map<String, Value>, DescriptionError> {
-        self.refuse_unknown("kustomize", &KUSTOMIZE_KEYS)?;
-        let kustomize = read_map(self.source.get("kustomize"));
-        let mut edits = Map::new();
-        for key in ["namePrefix", "nameSuffix", "namespace", "patches", "components", "commonAnnotations"] {
-            edits.extend(kustomize.get(key).map(|value| (key.to_owned(), value.clone())));
-        }
-        let images: Vec<Value> =
-            list_texts(kustomize.get("images")).iter().map(|image| read_image(image)).collect();
-        if !images.is_empty() {
-            edits.insert("images".to_owned(), images.into());
-        }
-        if let Some(replicas) = kustomize.get("replicas").and_then(Value::as_array) {
-            let replicas = replicas.iter().map(|one| {
-                let count = one.get("count").cloned().unwrap_or_default();
-                let count =
-                    count.as_str().and_then(|text| text.parse::<u32>().ok()).map_or(count, Value::from);
-                json!({"name": field_text(one, "name"), "count": count})
-            });
-            edits.insert("replicas".to_owned(), replicas.collect());
-        }
-        if let Some(labels) = kustomize.get("commonLabels").filter(|labels| labels.is_object()) {
-            if kustomize.get("labelWithoutSelector") == Some(&Value::Bool(true)) {
-                let templates = kustomize.get("labelIncludeTemplates") == Some(&Value::Bool(true));
-                edits.insert("labels".to_owned(), json!([{"pairs": labels, "includeTemplates": templates}]));
-            } else {
-                edits.insert("commonLabels".to_owned(), labels.clone());
-            }
-        }
-        Ok(edits)
-    }
-
-    fn read_directory(&self) -> Result<FileGeneration, DescriptionError> {
-        self.refuse_unknown("directory", &["recurse"])?;
-        let recurses = self.source.pointer("/directory/recurse") == Some(&Value::Bool(true));
-        Ok(if recurses { FileGeneration::AllFiles } else { FileGeneration::Files })
-    }
-}
-
-/// An image as `kustomize edit set image` reads it: `NAME=NEW:TAG`, with a tag or a digest, and either name may be missing.
-fn read_image(text: &str) -> Value {
-    let (name, new) = text.split_once('=').unwrap_or((text, text));
-    let (new, digest) = new.split_once('@').map_or((new, None), |(new, digest)| (new, Some(digest)));
-    let tagged = new.rsplit_once(':').filter(|(_, tag)| !tag.contains('/'));
-    let (new, tag) = tagged.map_or((new, None), |(new, tag)| (new, Some(tag)));
-    let name = if text.contains('=') { name } else { new };
-    let mut image = json!({ "name": name });
-    if new != name && new != "*" {
-        image["newName"] = new.into();
-    }
-    if let Some(digest) = digest {
-        image["digest"] = digest.into();
-    } else if let Some(tag) = tag {
-        image["newTag"] = tag.into();
-    }
-    image
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn images_are_read_as_kustomize_does() {
-        for (text, expected) in [
-            ("nginx:1.2", json!({"name": "nginx", "newTag": "1.2"})),
-            ("nginx=reg:5000/own:2", json!({"name": "nginx", "newName": "reg:5000/own", "newTag": "2"})),
-            ("nginx=reg/own", json!({"name": "nginx", "newName": "reg/own"})),
-            ("a/nginx@sha256:abc", json!({"name": "a/nginx", "digest": "sha256:abc"})),
-        ] {
-            assert_eq!(read_image(text), expected, "{text}");
-        }
     }
 }

@@ -81,12 +81,13 @@ impl<'f> ArgoReader<'f> {
                 Err(error) if error.is_own_cluster => (BTreeSet::new(), Some(error_of(error))),
                 Err(error) => return Err(error_of(error)),
             };
-            let mut sources = self.read_application(&object.id.name, spec, &clusters, "/spec")?;
+            let mut notes = Vec::new();
+            let mut sources = self.read_application(&object.id.name, spec, &clusters, "/spec", &mut notes)?;
             for source in sources.iter_mut().filter(|_| unknown.is_some()) {
                 source.clusters = None;
                 source.unknown_destination.clone_from(&unknown);
             }
-            return Ok(Description { sources, notes: Vec::new() });
+            return Ok(Description { sources, notes });
         }
         let generated = self.generate_applications(object)?;
         let mut description = Description { sources: Vec::new(), notes: generated.list_notes() };
@@ -96,15 +97,14 @@ impl<'f> ArgoReader<'f> {
             let spec = application.body.get("spec").unwrap_or(&Value::Null);
             match self.find_clusters(spec, namespace) {
                 Ok(clusters) => {
-                    description.sources.extend(self.read_application(
-                        name,
-                        spec,
-                        &clusters,
-                        "/spec/template/spec",
-                    )?);
+                    let notes = &mut description.notes;
+                    let all = self.read_application(name, spec, &clusters, "/spec/template/spec", notes)?;
+                    description.sources.extend(all);
                 }
                 Err(error) if error.is_own_cluster => {
-                    let all = self.read_application(name, spec, &BTreeSet::new(), "/spec/template/spec")?;
+                    let notes = &mut description.notes;
+                    let all =
+                        self.read_application(name, spec, &BTreeSet::new(), "/spec/template/spec", notes)?;
                     let unknown = DescriptionError {
                         pointer: "/spec/template/spec/destination".to_owned(),
                         why: format!("the Application `{name}`: {}", error.why),
@@ -119,6 +119,8 @@ impl<'f> ArgoReader<'f> {
                 Err(error) => unplaced.entry((error.why, error.help)).or_default().push(name.to_owned()),
             }
         }
+        let mut known = BTreeSet::new();
+        description.notes.retain(|note| known.insert((note.pointer.clone(), note.message.clone())));
         for ((why, help), names) in unplaced {
             let why = why.strip_prefix("its ").unwrap_or(&why);
             description.notes.push(Note {

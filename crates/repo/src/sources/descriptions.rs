@@ -9,16 +9,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use federate_file_tree::{is_folder, is_within};
 use federate_gitops::{
-    ArgoReader, ArgoSettings, BuildChanges, DescribedJob, DescribedSource, DescriptionError, FileGeneration,
-    FluxReader, GenerationUsage, is_argo_source, is_flux_source,
+    ArgoReader, ArgoSettings, BuildChanges, DescribedJob, DescribedSource, DescriptionError, FluxReader,
+    FluxSettings, GenerationUsage, KustomizationRules, is_argo_source, is_flux_source,
 };
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef};
 use serde_json::{Map, Value};
 
-use super::described::{list_job, record_source};
+use super::described::{drop_repeated, list_job, read_files, record_source, substitute_output};
 use super::owned_identity;
-use super::{ApiClasses, Builds, BuiltSource, BuiltVariant, DescribingEntry, JobResults, Jobs, Runner};
-use crate::build::BuildError;
+use super::{
+    ApiClasses, Builds, BuiltSource, BuiltVariant, DescribingEntry, JobResults, Jobs, ParsedOutput, Runner,
+};
+use crate::build::{BuildError, BuildJob};
 use crate::config::{CLUSTER_PLACEHOLDER, SourceKind};
 
 /// The most objects that build each other in a row.
@@ -236,7 +238,7 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
                     path: one.path.clone(),
                     application: None,
                     unknown_destination: None,
-                    job: DescribedJob::Kustomization { edits: Map::new(), generation: FileGeneration::Tree },
+                    job: DescribedJob::Kustomization { edits: Map::new(), rules: KustomizationRules::Flux },
                     clusters: Some([cluster].into()),
                     namespace: None,
                     changes: BuildChanges::default(),
@@ -320,6 +322,7 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
     ) -> (Vec<OpenSource>, Vec<(usize, DescriptionError)>) {
         let (mut sources, mut failed) = (Vec::new(), Vec::new());
         let config = &self.runner.files.config;
+        let flux_settings = FluxSettings { has_strict_substitution: config.flux.has_strict_substitution() };
         let mut open: Vec<(usize, &DescribingObject)> =
             open.iter().filter_map(|index| Some((*index, self.found.get(*index)?))).collect();
         open.sort_by_key(|(index, found)| (found.installation, *index));
@@ -328,7 +331,7 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
             let Some(runs) = self.installations.get(*installation) else { continue };
             // What one cluster has is not seen in another.
             let written = self.runner.files.written_objects().filter(|_| runs.cluster.is_none());
-            let flux = FluxReader::new(self.runner.tree, written.clone().chain(&runs.objects));
+            let flux = FluxReader::new(self.runner.tree, written.chain(&runs.objects), flux_settings);
             let settings = ArgoSettings {
                 // Argo CD runs where an item of `sources` says, or where the configuration does.
                 cluster: runs.cluster.clone().or_else(|| self.own_cluster.clone()),
@@ -365,11 +368,30 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
         let listed: Vec<Result<Jobs, DescriptionError>> =
             sources.iter().map(|open| self.list_jobs(&open.source)).collect();
         let results = self.runner.run_jobs(listed.iter().flatten());
-        let mut found = Vec::new();
-        for (open, jobs) in sources.into_iter().zip(listed) {
+        // What is read as it is built is read at once.
+        let as_they_are = sources.iter().zip(&listed).filter(|(open, _)| !open.source.changes.changes_text());
+        let as_they_are = as_they_are.filter_map(|(_, jobs)| jobs.as_ref().ok()).flat_map(BTreeMap::keys);
+        let as_they_are: BTreeSet<&BuildJob> = as_they_are.collect();
+        self.runner.parse_results(&results, &|job| as_they_are.contains(job));
+        let (mut results_of, mut inputs_of) = (Vec::new(), Vec::new());
+        for (open, jobs) in sources.iter().zip(&listed) {
             let mut inputs = Vec::new();
-            let result =
-                jobs.and_then(|jobs| finish_described(&open.source, jobs, &results, builds, &mut inputs));
+            let jobs = jobs.as_ref().map_err(Clone::clone);
+            results_of.push(jobs.and_then(|jobs| {
+                self.runner.finish_described(&open.source, jobs, self.clusters, &results, builds, &mut inputs)
+            }));
+            inputs_of.push(inputs);
+        }
+        let described: Vec<(&DescribedSource, Option<&Object>)> = sources
+            .iter()
+            .map(|open| {
+                let by = open.described_by.and_then(|index| self.found.get(index));
+                (&open.source, by.map(|by| &by.object))
+            })
+            .collect();
+        builds.findings.extend(drop_repeated(&described, &mut results_of));
+        let mut found = Vec::new();
+        for ((open, result), inputs) in sources.into_iter().zip(results_of).zip(inputs_of) {
             let mut result = result.map_err(|error| {
                 let failure =
                     BuildError { code: "build-failed", why: error.why.clone(), help: None, place: None };
@@ -437,11 +459,11 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
         let mut jobs = Jobs::new();
         let is_chart = matches!(source.job, DescribedJob::Chart(_));
         if self.clusters.is_empty() || (!is_chart && source.clusters.is_none()) {
-            jobs.insert(list_job(source, self.runner.tree, None, &self.apis)?, Vec::new());
+            jobs.extend(list_job(source, None, &self.apis)?.map(|job| (job, Vec::new())));
             return Ok(jobs);
         }
         for cluster in source.select_clusters(self.clusters) {
-            let job = list_job(source, self.runner.tree, Some(cluster), &self.apis)?;
+            let Some(job) = list_job(source, Some(cluster), &self.apis)? else { continue };
             jobs.entry(job).or_default().push(cluster.name.clone());
         }
         Ok(jobs)
@@ -565,34 +587,70 @@ fn is_referred_to(object: &Object) -> bool {
         || object.body.get("status").is_some()
 }
 
-/// What was built of a source that an object describes.
-fn finish_described(
+impl Runner<'_> {
+    /// What was built of a source that an object describes.
+    fn finish_described(
+        &self,
+        source: &DescribedSource,
+        jobs: &Jobs,
+        clusters: &[Cluster],
+        results: &JobResults,
+        builds: &mut Builds,
+        inputs: &mut Vec<String>,
+    ) -> Result<Vec<BuiltVariant>, DescriptionError> {
+        let mut variants = Vec::new();
+        if let DescribedJob::Directory(selection) = &source.job {
+            let parsed = read_files(self.tree, &source.path, selection)?;
+            let selected = source.select_clusters(clusters).into_iter().filter(|_| source.clusters.is_some());
+            let names = selected.map(|cluster| cluster.name.clone()).collect();
+            variants.push(finish_variant(source, names, &parsed, builds, inputs));
+        }
+        for (job, names) in jobs {
+            let Some(result) = results.get(job) else { continue };
+            let substituted;
+            let parsed = if source.changes.changes_text() {
+                let output = result.output.as_ref().map_err(describe_failure)?;
+                let output = substitute_output(source, output)
+                    .map_err(|why| DescriptionError::new("/spec/postBuild", why))?;
+                substituted = self.parse_output(job, output);
+                &substituted
+            } else {
+                self.parse_result(job, result)
+            };
+            let parsed = parsed.as_ref().map_err(describe_failure)?;
+            variants.push(finish_variant(source, names.clone(), parsed, builds, inputs));
+        }
+        variants.sort_by(|a, b| a.clusters.cmp(&b.clusters));
+        Ok(variants)
+    }
+}
+
+/// The error of a build, as one about the object that describes it.
+fn describe_failure(error: &BuildError) -> DescriptionError {
+    DescriptionError {
+        pointer: String::new(),
+        why: match &error.place {
+            Some((file, line)) if *line > 0 => format!("{file}:{line}: {}", error.why),
+            _ => error.why.clone(),
+        },
+        help: error.help.clone(),
+    }
+}
+
+/// What some clusters receive of a source, with the labels of all of its objects.
+fn finish_variant(
     source: &DescribedSource,
-    jobs: Jobs,
-    results: &JobResults,
+    mut clusters: Vec<ClusterName>,
+    parsed: &ParsedOutput,
     builds: &mut Builds,
     inputs: &mut Vec<String>,
-) -> Result<Vec<BuiltVariant>, DescriptionError> {
-    let mut variants = Vec::new();
-    for (job, mut clusters) in jobs {
-        clusters.sort();
-        let Some(result) = results.get(&job) else { continue };
-        let parsed = result.as_ref().map_err(|error| DescriptionError {
-            pointer: String::new(),
-            why: match &error.place {
-                Some((file, line)) if *line > 0 => format!("{file}:{line}: {}", error.why),
-                _ => error.why.clone(),
-            },
-            help: error.help.clone(),
-        })?;
-        inputs.extend(parsed.inputs.iter().map(|file| file.path.clone()));
-        builds.findings.extend(parsed.findings.iter().cloned());
-        builds.renamed.extend(parsed.renamed.iter().cloned());
-        let objects = source.changes.change_objects(parsed.objects.clone());
-        let objects = objects.map_err(|why| DescriptionError::new("/spec/postBuild", why))?;
-        let (namespace, inputs) = (source.namespace.clone(), parsed.inputs.clone());
-        variants.push(BuiltVariant { clusters, namespace, objects, inputs, record: 0 });
-    }
-    variants.sort_by(|a, b| a.clusters.cmp(&b.clusters));
-    Ok(variants)
+) -> BuiltVariant {
+    clusters.sort();
+    inputs.extend(parsed.inputs.iter().map(|file| file.path.clone()));
+    builds.findings.extend(parsed.findings.iter().cloned());
+    builds.renamed.extend(parsed.renamed.iter().cloned());
+    let mut objects = parsed.objects.clone();
+    source.changes.label_objects(&mut objects);
+    let (namespace, inputs) = (source.namespace.clone(), parsed.inputs.clone());
+    BuiltVariant { clusters, namespace, objects, inputs, record: 0 }
 }

@@ -65,7 +65,9 @@ impl<'f> OriginFinder<'f> {
                 let mut comparisons = MAX_NAME_COMPARISONS;
                 return objects
                     .iter_mut()
-                    .filter_map(|object| self.locate_resource(&job.folder, object, &mut comparisons))
+                    .filter_map(|object| {
+                        self.locate_resource(&job.folder, object, output.keeps_origins, &mut comparisons)
+                    })
                     .collect();
             }
             BuildJob::Chart(chart) => {
@@ -117,9 +119,13 @@ impl<'f> OriginFinder<'f> {
         &self,
         folder: &str,
         object: &mut Object,
+        keeps_origin: bool,
         comparisons: &mut usize,
     ) -> Option<RenamedObject> {
-        let annotation = take_annotation(object, ORIGIN_ANNOTATION);
+        let annotation = match object.annotation(ORIGIN_ANNOTATION).map(str::to_owned) {
+            kept if keeps_origin => kept,
+            _ => take_annotation(object, ORIGIN_ANNOTATION),
+        };
         let origin = annotation.and_then(|text| federate_yaml::read_stream(text.as_bytes()).documents.pop());
         let origin = origin.map(|document| document.value).unwrap_or_default();
         let path = ["path", "configuredIn"].into_iter().find_map(|key| origin.get(key)?.as_str());

@@ -1,0 +1,268 @@
+//! A `HelmRelease` of Flux: the chart of a folder with its values.
+//!
+//! Facts: the API `helm.toolkit.fluxcd.io/v2`, and the package `chartutil` of Flux. Values of `valuesFrom` are merged in order, then
+//! `values` over all; a `targetPath` sets one value, as `--set` does, in what is there with `values`. Values files of a chart stand in
+//! place of its own. A release name of more than 53 characters is cut and ends in a digest.
+
+use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
+
+use federate_file_tree::{EntryKind, find_entry};
+use federate_kubernetes::Object;
+use federate_kubernetes::hex::to_hex;
+use federate_kubernetes::object::{field_text, pointer_text};
+
+use super::references::Reference;
+use super::{
+    FieldWithoutEffect, FluxReader, KnownFields, KnownMap, namespace_of, read_local_path, require_git,
+};
+use crate::description::{
+    BuildChanges, DescribedChart, DescribedJob, DescribedSource, DescriptionError, FolderContent, Note,
+    inspect_folder, is_packaged_chart, list_texts, read_map,
+};
+use crate::helm_parameters::{ParameterSetter, ValueType};
+use crate::values::{merge_maps, require_values_file};
+
+/// The longest name of a release.
+const MAX_RELEASE_NAME: usize = 53;
+
+/// The fields of the object. Those that only say when and how Flux reconciles are known, and have no effect on what is built.
+static FIELDS: KnownFields = KnownFields {
+    maps: &[
+        KnownMap {
+            pointer: "/spec",
+            fields: &[
+                "chart",
+                "commonMetadata",
+                "dependsOn",
+                "driftDetection",
+                "healthCheckExprs",
+                "install",
+                "interval",
+                "maxHistory",
+                "postRenderers",
+                "persistentClient",
+                "releaseName",
+                "rollback",
+                "storageNamespace",
+                "targetNamespace",
+                "test",
+                "timeout",
+                "uninstall",
+                "upgrade",
+                "values",
+                "valuesFrom",
+                "waitStrategy",
+            ],
+        },
+        KnownMap { pointer: "/spec/chart", fields: &["metadata", "spec"] },
+        KnownMap {
+            pointer: "/spec/chart/spec",
+            fields: &[
+                "chart",
+                "ignoreMissingValuesFiles",
+                "interval",
+                "reconcileStrategy",
+                "sourceRef",
+                "valuesFiles",
+                "verify",
+                "version",
+            ],
+        },
+        KnownMap { pointer: "/spec/commonMetadata", fields: &["annotations", "labels"] },
+    ],
+    without_effect: &[
+        FieldWithoutEffect {
+            pointer: "/spec/kubeConfig",
+            why: "what is built goes to the clusters that policies choose, and not to the one of the kubeconfig",
+        },
+        FieldWithoutEffect {
+            pointer: "/spec/serviceAccountName",
+            why: "no account of a cluster is used to build",
+        },
+        FieldWithoutEffect {
+            pointer: "/spec/suspend",
+            why: "Flux does not reconcile it, but it is built here",
+        },
+        FieldWithoutEffect {
+            pointer: "/spec/install/createNamespace",
+            why: "the chart gives no Namespace: commit one to the repo",
+        },
+        FieldWithoutEffect {
+            pointer: "/spec/upgrade/preserveValues",
+            why: "the values of earlier releases are not known",
+        },
+    ],
+};
+
+impl FluxReader<'_> {
+    pub(super) fn read_release(
+        &self,
+        object: &Object,
+        spec: &Value,
+        notes: &mut Vec<Note>,
+    ) -> Result<DescribedSource, DescriptionError> {
+        if let Some(reference) = spec.get("chartRef").filter(|reference| !reference.is_null()) {
+            let why = format!(
+                "its chart is the {} {}, and only charts in the repo are built",
+                field_text(reference, "kind"),
+                field_text(reference, "name")
+            );
+            return Err(DescriptionError::new("/spec/chartRef", why)
+                .with_help("vendor the chart, and name its folder in `chart.spec.chart`"));
+        }
+        let chart = spec.pointer("/chart/spec").ok_or_else(|| {
+            DescriptionError::new("/spec", "it has no `chart.spec`, and only charts in the repo are built")
+                .with_help("vendor the chart, and name its folder in `chart.spec.chart`")
+        })?;
+        require_git(chart.get("sourceRef"), "/spec/chart/spec/sourceRef")?;
+        if spec.get("postRenderers").and_then(Value::as_array).is_some_and(|all| !all.is_empty()) {
+            return Err(DescriptionError::new("/spec/postRenderers", "federate runs no post-renderers"));
+        }
+        FIELDS.note_fields(object, notes);
+        let path = read_local_path(field_text(chart, "chart"), "/spec/chart/spec/chart")?;
+        let is_file = matches!(find_entry(self.tree, &path), Some(EntryKind::File));
+        if !(is_packaged_chart(&path) && is_file)
+            && !inspect_folder(self.tree, &path).is_some_and(FolderContent::has_chart)
+        {
+            return Err(DescriptionError::new(
+                "/spec/chart/spec/chart",
+                format!("`{path}` is not a chart of the repo"),
+            ));
+        }
+        let values = self.list_values_files(chart)?;
+        let target = field_text(spec, "targetNamespace");
+        let namespace = if target.is_empty() { namespace_of(object) } else { target.to_owned() };
+        let release = match field_text(spec, "releaseName") {
+            "" if target.is_empty() => object.id.name.clone(),
+            "" => format!("{target}-{}", object.id.name),
+            name => name.to_owned(),
+        };
+        let is_true = |pointer: &str| spec.pointer(pointer) == Some(&Value::Bool(true));
+        let described = DescribedChart {
+            release: shorten_release(release),
+            namespace: namespace.clone(),
+            values,
+            replaces_values: chart
+                .get("valuesFiles")
+                .and_then(Value::as_array)
+                .is_some_and(|all| !all.is_empty()),
+            set: self.read_values(object, spec)?,
+            skips_crds: pointer_text(spec, "/install/crds") == "Skip" || is_true("/install/skipCRDs"),
+            skips_schema: is_true("/install/disableSchemaValidation"),
+            drops_hooks: is_true("/install/disableHooks"),
+            ..DescribedChart::default()
+        };
+        Ok(DescribedSource {
+            path,
+            job: DescribedJob::Chart(Box::new(described)),
+            clusters: None,
+            namespace: Some(namespace),
+            changes: BuildChanges {
+                labels: read_map(spec.pointer("/commonMetadata/labels")),
+                annotations: read_map(spec.pointer("/commonMetadata/annotations")),
+                substitution: None,
+            },
+            application: None,
+            unknown_destination: None,
+        })
+    }
+
+    /// The paths of the values files, which stand in place of the chart's own.
+    fn list_values_files(&self, chart: &Value) -> Result<Vec<String>, DescriptionError> {
+        let may_be_missing = chart.get("ignoreMissingValuesFiles") == Some(&Value::Bool(true));
+        let mut paths = Vec::new();
+        for (index, file) in list_texts(chart.get("valuesFiles")).iter().enumerate() {
+            let pointer = format!("/spec/chart/spec/valuesFiles/{index}");
+            let path = read_local_path(file, &pointer)?;
+            let exists = require_values_file(self.tree, &path, may_be_missing)
+                .map_err(|error| DescriptionError::from_values_error(&pointer, error))?;
+            paths.extend(exists.then_some(path));
+        }
+        Ok(paths)
+    }
+
+    /// The values that win over those of the files.
+    fn read_values(&self, object: &Object, spec: &Value) -> Result<Map<String, Value>, DescriptionError> {
+        let own = match spec.get("values") {
+            None | Some(Value::Null) => Map::new(),
+            Some(Value::Object(own)) => own.clone(),
+            Some(_) => return Err(DescriptionError::new("/spec/values", "its values are not a map")),
+        };
+        let mut set = Map::new();
+        let mut setter = ParameterSetter::default();
+        let from = spec.get("valuesFrom").and_then(Value::as_array).into_iter().flatten();
+        for (index, value) in from.enumerate() {
+            let reference = Reference::new(object, value, format!("/spec/valuesFrom/{index}"));
+            let Some(text) = self.find_value(&reference, value)? else { continue };
+            let target = field_text(value, "targetPath");
+            if target.is_empty() {
+                let read = federate_yaml::read_as_go(&text).map_err(|error| error.to_string());
+                match read {
+                    Ok(Value::Object(values)) => merge_maps(&mut set, &values),
+                    Ok(Value::Null) => {}
+                    Ok(_) => return Err(reference.refuse("has values that are not a map")),
+                    Err(why) => {
+                        return Err(reference.refuse(&format!("has values that are not valid YAML: {why}")));
+                    }
+                }
+                continue;
+            }
+            merge_maps(&mut set, &own);
+            let is_literal = value.get("literal") == Some(&Value::Bool(true));
+            let (entry, value_type) = write_entry(target, &text, is_literal);
+            setter
+                .set_entries(&mut set, &entry, value_type)
+                .map_err(|why| DescriptionError::new(&format!("{}/targetPath", reference.pointer), why))?;
+        }
+        merge_maps(&mut set, &own);
+        Ok(set)
+    }
+
+    /// The value that a reference names; `None` if it is missing and may be.
+    fn find_value(
+        &self,
+        reference: &Reference<'_>,
+        value: &Value,
+    ) -> Result<Option<String>, DescriptionError> {
+        if !matches!(reference.kind, "ConfigMap" | "Secret") {
+            return Err(reference.refuse("is neither a ConfigMap nor a Secret"));
+        }
+        let Some(mut data) = self.references.find_data(reference)? else { return Ok(None) };
+        let key = match field_text(value, "valuesKey") {
+            "" => "values.yaml",
+            key => key,
+        };
+        match data.remove(key) {
+            None if reference.is_optional => Ok(None),
+            None => Err(reference.refuse(&format!("has no key `{key}`"))),
+            found => Ok(found),
+        }
+    }
+}
+
+/// The entry that sets a value at a path. What is in quotes is a text, and so is what is literal.
+fn write_entry(target: &str, text: &str, is_literal: bool) -> (String, ValueType) {
+    if is_literal {
+        let quoted = text.chars().flat_map(|c| {
+            let is_special = matches!(c, '\\' | ',' | '[' | ']' | '{' | '}');
+            is_special.then_some('\\').into_iter().chain([c])
+        });
+        return (format!("{target}={}", quoted.collect::<String>()), ValueType::Text);
+    }
+    let is_quoted = ['\'', '"'].iter().any(|quote| text.starts_with(*quote) && text.ends_with(*quote));
+    if is_quoted {
+        return (format!("{target}={}", text.trim_matches(['\'', '"'])), ValueType::Text);
+    }
+    (format!("{target}={text}"), ValueType::Typed)
+}
+
+/// The name of a release as Flux shortens it.
+fn shorten_release(name: String) -> String {
+    if name.len() <= MAX_RELEASE_NAME {
+        return name;
+    }
+    let digest = to_hex(&Sha256::digest(name.as_bytes())[..6]);
+    let start = name.get(..40).unwrap_or(&name);
+    format!("{start}-{digest}")
+}
