@@ -142,7 +142,6 @@ fn write_deletion(object: &ObjectRef) -> Value {
 }
 
 fn write_patch(object: &ObjectRef, operations: &[ManifestOperation]) -> Value {
-    let operations: Vec<Value> = operations.iter().map(write_operation).collect();
     let (group, version) = object.api_version.split_once('/').unwrap_or(("", &object.api_version));
     let target = build_mapping([
         ("group", json!(group)),
@@ -152,14 +151,20 @@ fn write_patch(object: &ObjectRef, operations: &[ManifestOperation]) -> Value {
         ("name", json!(object.name.replace('.', "\\."))),
         ("namespace", json!(object.namespace)),
     ]);
-    let operations = Value::from(operations);
-    let mut patch = to_text(&operations);
-    // kustomize trims the text, and with it the end of a value of several lines.
-    let trimmed = federate_yaml::read_stream(patch.trim_end().as_bytes()).documents.pop();
-    if trimmed.is_none_or(|document| document.value != operations) {
-        patch = format!("{operations}\n");
+    json!({"target": target, "patch": to_text(&operations.iter().map(write_patch_operation).collect())})
+}
+
+/// Where a value has several lines, the path follows it: kustomize trims the text of a patch, and with it the last line break of a
+/// value at its end.
+fn write_patch_operation(operation: &ManifestOperation) -> Value {
+    let mut written = write_operation(operation);
+    let has_lines = written.get("value").is_some_and(|value| value.to_string().contains("\\n"));
+    if let Some(fields) = written.as_object_mut().filter(|_| has_lines)
+        && let Some(path) = fields.shift_remove("path")
+    {
+        fields.insert("path".to_owned(), path);
     }
-    json!({"target": target, "patch": patch})
+    written
 }
 
 fn to_text(value: &Value) -> String {
