@@ -173,6 +173,26 @@ fn more_rules_than_an_override_may_have_are_an_error() {
 }
 
 #[test]
+fn clusters_whose_names_kubefleet_refuses_are_named() {
+    let mut files = Files::of_example("kubefed");
+    for text in files.0.values_mut() {
+        *text = text.replace("name: a\n", "name: A\n").replace(" a:\n", " A:\n");
+    }
+    for mode in [Mode::Idiomatic, Mode::Freeze] {
+        match migrate_repo(&files.open(), Target::KubeFleet, mode) {
+            Err(MigrationError::UnknownDirection(_)) if mode == Mode::Idiomatic => {}
+            refused => assert_data_eq!(
+                refused.unwrap_err().to_string(),
+                str![
+                    "clusters/a.yaml:1: KubeFleet has no cluster `A`: the name is not a DNS subdomain: rename the cluster first, \
+                     here and in all policies that name it: lowercase letters, digits, `-` and `.`"
+                ]
+            ),
+        }
+    }
+}
+
+#[test]
 fn directions_that_are_not_known_say_which_are() {
     let session = Files::of_example("kubefed").open();
     let error = migrate_repo(&session, Target::KubeAdmiral, Mode::Idiomatic).unwrap_err();

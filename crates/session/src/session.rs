@@ -748,7 +748,7 @@ impl Session {
     /// The largest share of earlier output that this rendering may delete. What a file holds that cannot be read is not
     /// deleted: nothing tells it from what is no longer rendered.
     pub fn prune_limit(&self, limit: PruneLimit) -> PruneLimit {
-        let confirms = limit == PruneLimit::new(100);
+        let confirms = limit.percent() == 100;
         if !confirms
             && self.loading_findings.iter().any(|finding| finding.is_error() && finding.code == "unreadable")
         {
