@@ -39,6 +39,7 @@ mod facts;
 mod kind_name;
 mod known_kinds;
 pub mod left_out;
+mod limited_tree;
 #[cfg(feature = "live")]
 mod member_contexts;
 #[cfg(feature = "live")]
