@@ -496,10 +496,7 @@ spec:
 ";
     sandbox.write("policy.yaml", divided);
     let refused = repo.apply("").code(2);
-    assert!(
-        refused.err.contains("which SOPS encrypted") || refused.err.contains("SOPS encrypted it"),
-        "{refused:#?}"
-    );
+    assert!(refused.err.contains("changes its field `spec`, but SOPS encrypted it"), "{refused:#?}");
 }
 
 /// The status of an object may quote what it was given.
