@@ -170,14 +170,14 @@ fn a_folder_is_not_emptied_and_neither_is_a_cluster_in_it() {
 }
 
 #[test]
-fn of_a_few_objects_all_but_one_may_go() {
+fn a_share_of_a_few_objects_is_too_much_as_well() {
     let sandbox = fleet(5);
     sandbox.run("commit --branch rendered").code(0);
-    remove(&sandbox, 0..4);
-    sandbox.run("commit --branch rendered").code(0);
-    remove(&sandbox, 4..5);
+    remove(&sandbox, 0..2);
     let ran = sandbox.run("commit --branch rendered").code(2);
-    assert!(ran.err.contains("nothing is rendered any more, but 3 objects were"), "{}", ran.err);
+    assert!(ran.err.contains("6 of the 15 objects would go, and more than 30 %"), "{}", ran.err);
+    config(&sandbox, 1);
+    sandbox.run("commit --branch rendered").code(0);
     // A limit of 0 allows nothing.
     config(&sandbox, 4);
     config(&sandbox, 5);

@@ -485,6 +485,20 @@ fn trees_that_stand_for_any_number_of_files_end_in_an_error() {
 }
 
 #[test]
+fn the_entries_of_a_revision_count_as_work() {
+    let sandbox = Sandbox::web();
+    sandbox.git("init -q -b main");
+    let repository = git2::Repository::open(sandbox.path("")).unwrap();
+    let names: Vec<String> = (0..10).map(|number| number.to_string()).collect();
+    let expected = "listing the files takes more than 100000 steps, --work-limit";
+    for (levels, is_too_much) in [(2, false), (4, true)] {
+        let commit = commit_tree(&repository, nested(&repository, b"a", &names, levels));
+        let ran = sandbox.run(&format!("plan --rev {commit} --work-limit 100000"));
+        assert_eq!(ran.code == 2 && ran.err.contains(expected), is_too_much, "{levels}: {ran:#?}");
+    }
+}
+
+#[test]
 fn links_with_a_nul_lead_nowhere() {
     let sandbox = Sandbox::web();
     sandbox.git("init -q -b main");

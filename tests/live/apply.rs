@@ -163,9 +163,10 @@ fn objects_that_are_no_longer_rendered_are_deleted() {
         parent["metadata"]["annotations"]["applyset.kubernetes.io/contains-group-kinds"],
         "ConfigMap,Deployment.apps,Namespace"
     );
-    // Of three objects, one is more than any share.
+    // Of three objects, one is more than the share.
     sandbox.remove("e.yaml");
-    sandbox.apply("").code(0);
+    sandbox.apply("").code(2);
+    sandbox.apply("--prune-limit 100").code(0);
     let parent = sandbox.get("m1", PARENT);
     assert_eq!(
         parent["metadata"]["annotations"]["applyset.kubernetes.io/contains-group-kinds"],

@@ -250,6 +250,8 @@ fn a_service_keeps_its_port_when_a_hook_fails_before_its_successor() {
         )
     };
     let sandbox = Sandbox::simulated(&["m1"]).file("jobs.yaml", POLICY).file("old.yaml", &service("old"));
+    // More than a few objects, of which one may go.
+    sandbox.write("a.yaml", &config("a", "1"));
     sandbox.apply("").code(0);
     sandbox.remove("old.yaml");
     sandbox.write("new.yaml", &service("new"));

@@ -117,22 +117,15 @@ fn the_preference_of_kubefed_moves_to_karmada_frozen() {
     if !has_kubectl() {
         return;
     }
-    let mut files = read_examples(
+    let files = read_examples(
         &[
-            "kubefed/clusters/A.yaml",
-            "kubefed/clusters/B.yaml",
+            "kubefed/clusters/a.yaml",
+            "kubefed/clusters/b.yaml",
             "kubefed/test-ns/namespace.yaml",
             "kubefed/test-ns/deployment.yaml",
         ],
         "test-ns",
     );
-    // An API server refuses names with capitals.
-    for (_, text) in &mut files {
-        for (name, lower) in [("A", "a"), ("B", "b")] {
-            *text = text.replace(&format!("name: {name}\n"), &format!("name: {lower}\n"));
-            *text = text.replace(&format!("    {name}:\n"), &format!("    {lower}:\n"));
-        }
-    }
     let mut switch = Switch::start(&files, &["a", "b"], kubefed(), "karmada");
     follow_runbook(&mut switch, "--mode freeze", &STEPS);
 }

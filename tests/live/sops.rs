@@ -472,8 +472,31 @@ fn nothing_that_a_server_says_about_an_encrypted_object_is_shown() {
     for arguments in ["--dry-run=client -o json", "-o json", "", "--wait 1s"] {
         let ran = repo.apply(arguments).code(2);
         let all = format!("{}{}", ran.out, ran.err);
-        assert!(!all.contains("7654321"), "{arguments}: {ran:#?}");
+        assert!(all.contains("Deployment") && !all.contains("7654321"), "{arguments}: {ran:#?}");
     }
+}
+
+#[test]
+fn an_encrypted_number_is_a_number_in_clusters() {
+    let Some(repo) = EncryptedRepo::new() else { return };
+    let sandbox = &repo.sandbox;
+    sandbox.remove("secret.yaml");
+    repo.encrypt_with("web.yaml", &deployment("nginx:1.27"), &["--encrypted-regex", "^replicas$"]);
+    let refused = repo.run(&mut sandbox.command("")).code(2);
+    assert!(refused.err.contains("error[sops]: Deployment shop/web"), "{refused:#?}");
+    repo.apply("").code(0);
+    assert_eq!(sandbox.get("m1", crate::sandbox::WEB)["spec"]["replicas"], 2);
+    // A scheduler would divide what it cannot read.
+    let divided = "apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: p, namespace: shop}
+spec:
+  resourceSelectors: [{apiVersion: apps/v1, kind: Deployment}]
+  placement: {replicaScheduling: {replicaSchedulingType: Divided, replicaDivisionPreference: Weighted}}
+";
+    sandbox.write("policy.yaml", divided);
+    let refused = repo.apply("").code(2);
+    assert!(refused.err.contains("changes its field `spec`, but SOPS encrypted it"), "{refused:#?}");
 }
 
 /// The status of an object may quote what it was given.

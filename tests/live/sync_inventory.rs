@@ -153,7 +153,8 @@ fn workloads_leave_a_member_that_stays_unreachable_if_that_is_asked_for() {
     sandbox.remove("namespace.yaml");
     node(&sandbox, "m1", "12");
     node(&sandbox, "m2", "12");
-    let sync = |more: &str| sandbox.write_sync("1h", &format!("  inventory: members\n  timeout: 2s\n{more}"));
+    let sync =
+        |more: &str| sandbox.write_sync("1h", &format!("  inventory: members\n  timeout: 20s\n{more}"));
     sync("  apply: {pruneLimit: 100}\n");
     once(&sandbox, "").code(0);
     assert_eq!(replicas(&sandbox, WEB), [json!(4), json!(4)]);

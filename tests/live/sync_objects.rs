@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::git_http::Server;
-use crate::sandbox::{Ran, Sandbox, WEB, deployment};
+use crate::sandbox::{Ran, Sandbox, WEB, config, deployment};
 
 pub(crate) const SYNCS: &str = "/apis/federate.dev/v1alpha1/namespaces/shop/syncs";
 const RECORDS: &str = "/apis/federate.dev/v1alpha1/namespaces/shop/syncrecords";
@@ -350,6 +350,42 @@ fn edited_memory_is_refused_and_missing_memory_is_created_again() {
     hub.sandbox.delete("hub", &format!("{RECORDS}/federate.web"));
     hub.once().code(0);
     assert_eq!(image(&hub.sandbox, "m1"), "nginx:1.28");
+}
+
+/// After an upgrade from a version that kept its memory elsewhere, there is none.
+#[test]
+fn a_sync_without_its_memory_deletes_nothing() {
+    let hub = Hub::new();
+    let configs = |count: usize| {
+        let all: Vec<String> = (0..count).map(|n| config(&format!("c{n}"), "1")).collect();
+        hub.sandbox.write("configs.yaml", &all.join("---\n"));
+        hub.push("configs");
+    };
+    configs(8);
+    hub.create(&hub.sync("web", &json!({})));
+    hub.once().code(0);
+    let list_uids = || {
+        let of_cluster = |cluster: &str| {
+            let paths = (0..8).map(|n| format!("/api/v1/namespaces/shop/configmaps/c{n}"));
+            let paths = paths.chain([WEB.to_owned()]);
+            paths.map(|path| hub.sandbox.get(cluster, &path)["metadata"]["uid"].clone()).collect::<Vec<_>>()
+        };
+        ["m1", "m2"].map(of_cluster)
+    };
+    let before = list_uids();
+    let forget = || {
+        for name in hub.memory() {
+            hub.sandbox.delete("hub", &format!("{RECORDS}/{name}"));
+        }
+    };
+    forget();
+    hub.once().code(0);
+    assert_eq!(list_uids(), before);
+    // The guard knows from the clusters what they have.
+    forget();
+    configs(3);
+    hub.once().code(2);
+    assert_eq!(list_uids(), before);
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn an_invalid_spec_writes_an_event_and_no_round_overwrites_it() {
     // The first round takes a while.
     for member in ["m1", "m2"] {
         let slow =
-            InjectedFault::new("patch", FaultKind::Slow(std::time::Duration::from_secs(2))).with_times(4);
+            InjectedFault::new("patch", FaultKind::Slow(std::time::Duration::from_secs(5))).with_times(4);
         hub.sandbox.fleet.lock_cluster(member).add_fault(slow);
     }
     until("the round is under way", || {

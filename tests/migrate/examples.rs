@@ -70,17 +70,11 @@ fn every_example_can_be_migrated_to_every_target_and_each_difference_has_a_reaso
         let files = Files::of_example(&example);
         for target in [Target::Karmada, Target::KubeAdmiral, Target::KubeFleet] {
             println!("{example} → {}", target.name());
-            if example == "kubefed" && target == Target::KubeFleet {
-                // KubeFleet refuses the names of its clusters `A` and `B`.
-                continue;
-            }
             proved += usize::from(prove(&files, target, Mode::Idiomatic).is_some());
             prove(&files, target, Mode::Freeze).unwrap();
         }
-        // Overlays are built by a program. kustomize trims the last line break of a value of `repo` that a patch carries.
-        if example != "repo" {
-            prove(&files, Target::Plain, Mode::Idiomatic);
-        }
+        println!("{example} → plain");
+        prove(&files, Target::Plain, Mode::Idiomatic);
     }
     assert!(proved > 15, "{proved}");
 }
@@ -176,6 +170,26 @@ fn more_rules_than_an_override_may_have_are_an_error() {
     files.0.insert("web.yaml".to_owned(), web.to_owned());
     let refused = migrate_repo(&files.open(), Target::KubeFleet, Mode::Idiomatic).unwrap_err().to_string();
     assert!(refused.contains("needs 21 override rules, and KubeFleet allows 20"), "{refused}");
+}
+
+#[test]
+fn clusters_whose_names_kubefleet_refuses_are_named() {
+    let mut files = Files::of_example("kubefed");
+    for text in files.0.values_mut() {
+        *text = text.replace("name: a\n", "name: A\n").replace(" a:\n", " A:\n");
+    }
+    for mode in [Mode::Idiomatic, Mode::Freeze] {
+        match migrate_repo(&files.open(), Target::KubeFleet, mode) {
+            Err(MigrationError::UnknownDirection(_)) if mode == Mode::Idiomatic => {}
+            refused => assert_data_eq!(
+                refused.unwrap_err().to_string(),
+                str![
+                    "clusters/a.yaml:1: KubeFleet has no cluster `A`: the name is not a DNS subdomain: rename the cluster first, \
+                     here and in all policies that name it: lowercase letters, digits, `-` and `.`"
+                ]
+            ),
+        }
+    }
 }
 
 #[test]

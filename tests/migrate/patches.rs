@@ -282,7 +282,7 @@ fn write_case(dialect: &str, case: Case) -> Vec<Value> {
 fn the_first_entry_of_a_map_in_one_cluster_is_migrated_from_every_dialect_to_every_other() {
     for dialect in ["karmada", "kubeadmiral", "kubefleet", "kubefed"] {
         let files = build_repo(dialect);
-        for target in [Target::Karmada, Target::KubeAdmiral, Target::KubeFleet] {
+        for target in [Target::Karmada, Target::KubeAdmiral, Target::KubeFleet, Target::Plain] {
             if target.name() != dialect {
                 println!("{dialect} → {}", target.name());
                 prove(&files, target, Mode::Idiomatic);

@@ -2,8 +2,8 @@
 //!
 //! A mistake of one letter in a policy can empty every cluster. A run therefore may delete at most a share of the
 //! objects, in total and of each cluster, unless a higher limit confirms it. Deleting everything at once is the sign of
-//! a mistake, however few objects there are, so that only a limit of 100 % confirms that. Of a few objects, one is a large
-//! share already, so that nothing but deleting all of them counts there.
+//! a mistake, however few objects there are, so that only a limit of 100 % confirms that. A Sync has nobody who could confirm at
+//! once, and of a few objects, one is a large share already: nothing but deleting all of them counts there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -19,28 +19,37 @@ const MAX_CLUSTERS: usize = 10;
 /// How many objects of a cluster a message names.
 const MAX_OBJECTS: usize = 5;
 
-/// The most objects of a set of which only deleting all is too much.
+/// The most objects of a set of which a Sync may delete all but one.
 const MAX_SMALL_SET: usize = 5;
 
 /// The largest share of objects that a run may delete, in percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PruneLimit(u8);
+pub struct PruneLimit {
+    percent: u8,
+    /// Whether a share of a few objects is never too much.
+    spares_small_sets: bool,
+}
 
 impl Default for PruneLimit {
     fn default() -> Self {
-        Self(30)
+        Self::new(30)
     }
 }
 
 impl PruneLimit {
     /// A limit in percent. 100 confirms every deletion.
     pub const fn new(percent: u8) -> Self {
-        Self(percent)
+        Self { percent, spares_small_sets: false }
+    }
+
+    /// The same limit for a Sync: of up to five objects, all but one may go.
+    pub const fn for_sync(self) -> Self {
+        Self { spares_small_sets: true, ..self }
     }
 
     /// The limit in percent.
     pub const fn percent(self) -> u8 {
-        self.0
+        self.percent
     }
 
     /// Whether this many deletions from a cluster are more than the limit.
@@ -52,17 +61,17 @@ impl PruneLimit {
     /// Whether this many are more than the limit, however few there are.
     pub fn is_share_exceeded(self, deleted: usize, before: usize) -> bool {
         self.is_everything(deleted, before)
-            || deleted.saturating_mul(100) > before.saturating_mul(usize::from(self.0))
+            || deleted.saturating_mul(100) > before.saturating_mul(usize::from(self.percent))
     }
 
     /// Whether all are deleted, and that is not confirmed.
     fn is_everything(self, deleted: usize, before: usize) -> bool {
-        deleted > 0 && deleted == before && self.0 < 100
+        deleted > 0 && deleted == before && self.percent < 100
     }
 
     /// Whether a share of so few objects says nothing. A limit of 0 allows no deletion at all.
     fn is_small_set(self, before: usize) -> bool {
-        self.0 > 0 && before <= MAX_SMALL_SET
+        self.spares_small_sets && self.percent > 0 && before <= MAX_SMALL_SET
     }
 }
 
@@ -329,30 +338,37 @@ mod tests {
     #[test]
     fn a_share_or_everything_is_too_much() {
         let limit = PruneLimit::default();
-        for (deleted, before, exceeded) in [
-            (0, 0, false),
-            (0, 9, false),
-            (3, 10, false),
-            (4, 10, true),
-            (1, 1, true),
-            (1, 3, false),
-            (4, 5, false),
-            (5, 5, true),
-            (2, 6, true),
+        for (deleted, before, exceeded, by_a_sync) in [
+            (0, 0, false, false),
+            (0, 9, false, false),
+            (3, 10, false, false),
+            (4, 10, true, true),
+            (1, 1, true, true),
+            (1, 3, true, false),
+            (1, 4, false, false),
+            (4, 5, true, false),
+            (5, 5, true, true),
+            (2, 6, true, true),
         ] {
             assert_eq!(limit.is_exceeded(deleted, before), exceeded, "{deleted} of {before}");
+            assert_eq!(limit.for_sync().is_exceeded(deleted, before), by_a_sync, "{deleted} of {before}");
         }
         assert!(PruneLimit::new(99).is_exceeded(1, 1) && !PruneLimit::new(100).is_exceeded(1, 1));
-        assert!(PruneLimit::new(0).is_exceeded(1, 1000) && PruneLimit::new(0).is_exceeded(1, 3));
+        assert!(PruneLimit::new(0).is_exceeded(1, 1000) && PruneLimit::new(0).for_sync().is_exceeded(1, 3));
         assert!(limit.is_share_exceeded(1, 3) && !limit.is_share_exceeded(1, 4));
     }
 
     #[test]
-    fn a_few_objects_may_all_but_go() {
-        assert_eq!(refused(&[("m1", 5), ("m2", 3)], &[("m1", 1), ("m2", 1)], 30), None);
-        let emptied = refused(&[("m1", 5), ("m2", 3)], &[("m1", 5)], 30).unwrap();
+    fn of_a_few_objects_of_a_sync_all_but_one_may_go() {
+        let refused = |earlier: &[(&str, usize)], later: &[(&str, usize)]| {
+            let deletions = Deletions::compare_plans(&plan("v1", earlier), &plan("v1", later));
+            let excess = deletions.check_limit(PruneLimit::default().for_sync(), |_| true);
+            excess.map(|excess| excess.to_string())
+        };
+        assert_eq!(refused(&[("m1", 5), ("m2", 3)], &[("m1", 1), ("m2", 1)]), None);
+        let emptied = refused(&[("m1", 5), ("m2", 3)], &[("m1", 5)]).unwrap();
         assert!(emptied.ends_with("; cluster m2 would lose everything"), "{emptied}");
-        let many = refused(&[("m1", 6), ("m2", 3)], &[("m1", 4), ("m2", 1)], 30).unwrap();
+        let many = refused(&[("m1", 6), ("m2", 3)], &[("m1", 4), ("m2", 1)]).unwrap();
         assert!(many.starts_with("4 of the 9 objects would go"), "{many}");
     }
 

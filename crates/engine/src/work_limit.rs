@@ -75,12 +75,28 @@ impl WorkLimit {
     pub fn new(repo: &Repo, allowance: StepAllowance) -> Self {
         let bytes: usize = repo.texts.values().map(|text| text.len()).sum();
         let by_size = BASE_STEPS.saturating_add(STEPS_PER_BYTE.saturating_mul(bytes as u64));
+        Self::without_size(allowance)
+            .filter(|limit| limit.is_chosen || limit.steps < by_size)
+            .unwrap_or(Self { steps: by_size, what: "the limit for a repo of this size", is_chosen: false })
+    }
+
+    /// The limit that does not depend on the size of the repo, if there is one.
+    pub fn without_size(allowance: StepAllowance) -> Option<Self> {
         let (steps, what) = match allowance {
+            StepAllowance::BySize => return None,
             StepAllowance::Chosen(steps) => (steps, "--work-limit"),
-            StepAllowance::BySizeUpTo(most) if most < by_size => (most, "the limit for one Sync"),
-            _ => (by_size, "the limit for a repo of this size"),
+            StepAllowance::BySizeUpTo(most) => (most, "the limit for one Sync"),
         };
-        Self { steps, what, is_chosen: matches!(allowance, StepAllowance::Chosen(_)) }
+        Some(Self { steps, what, is_chosen: matches!(allowance, StepAllowance::Chosen(_)) })
+    }
+
+    /// Checks the steps that a part of a run has taken.
+    ///
+    /// # Errors
+    ///
+    /// If they are more than the limit.
+    pub fn check_steps(self, what: &str, steps: u64) -> Result<(), TooMuchWork> {
+        if steps > self.steps { Err(TooMuchWork { message: self.describe_excess(what) }) } else { Ok(()) }
     }
 
     /// Carries out a part of a run. A part of a part counts for the whole. `what` says what takes the work.

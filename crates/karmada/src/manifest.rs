@@ -23,7 +23,7 @@ use federate_dialect::{
 };
 use federate_kubernetes::object::value_at;
 use federate_kubernetes::patch;
-use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef, Severity, finding, work};
+use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef, Severity, finding, sops, work};
 use federate_repo::Template;
 
 /// The status of a cluster that an object is being evicted from: its copy stays as it is.
@@ -37,7 +37,7 @@ pub(super) fn render_template(
 ) -> Vec<ManifestVariant> {
     let render = Render::new(plane, placement, template);
     let mut variants = Vec::new();
-    let revises = writes_replicas(plane, placement);
+    let revises = writes_replicas(plane, placement, &template.object);
     if template.per_cluster.is_none()
         && cluster_completions(plane, placement, &template.object).is_none()
         && required_replicas(plane, placement, &template.object).is_empty()
@@ -83,9 +83,10 @@ pub(super) fn render_for_cluster(
     variants.pop()
 }
 
-/// Whether replicas are written into the manifests of a placement.
-fn writes_replicas(plane: &KarmadaPlanner<'_>, placement: &Placement) -> bool {
-    divides_replicas(plane, placement) || plane.behaviour.revised == RevisedObjects::All
+/// Whether replicas are written into the manifests of a placement. Those that SOPS encrypted stay where each cluster gets all of them.
+fn writes_replicas(plane: &KarmadaPlanner<'_>, placement: &Placement, template: &Object) -> bool {
+    let all = plane.behaviour.revised == RevisedObjects::All && !sops::is_encrypted(&template.body);
+    all || divides_replicas(plane, placement)
 }
 
 /// Whether the policy divides replicas.
@@ -141,7 +142,7 @@ fn compute_revisions(
     template: &Object,
 ) -> Vec<Option<ReplicaRevision>> {
     let completions = cluster_completions(plane, placement, template);
-    let revises = writes_replicas(plane, placement);
+    let revises = writes_replicas(plane, placement, template);
     let required = required_replicas(plane, placement, template);
     let placed = placement.clusters.iter().enumerate();
     placed

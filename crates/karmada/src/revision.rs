@@ -10,6 +10,7 @@ use super::schedule::compute_shares;
 use super::version::DivisionMethod;
 use super::{kinds, server_defaults};
 use federate_kubernetes::Object;
+use federate_kubernetes::sops::is_ciphertext;
 
 /// The numbers for one cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,9 +81,11 @@ fn without_nulls(value: &mut Value) {
     }
 }
 
+/// Replaces a number, also one that SOPS encrypted: that it is another one then is an error.
 fn replace_number(manifest: &mut Value, field: &str, value: Value) {
+    let is_number = |present: &&mut Value| present.is_number() || present.as_str().is_some_and(is_ciphertext);
     let present = manifest.get_mut("spec").and_then(|spec| spec.get_mut(field));
-    if let Some(present) = present.filter(|present| present.is_number()) {
+    if let Some(present) = present.filter(is_number) {
         *present = value;
     }
 }

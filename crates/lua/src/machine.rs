@@ -84,7 +84,7 @@ impl LuaState {
     }
 
     /// Begins to count the steps of a run. The machine counts from here, so that a run takes as many steps on one that has run others
-    /// before as on a new one.
+    /// before as on a new one. Nothing may be counted for the run before: setting a hook is a call itself.
     fn begin_run(&self, size: ArgumentSize, numeral: usize, now: Option<i64>) -> mlua::Result<()> {
         self.budget.begin_run(size.longest, size.numeral.max(numeral), now);
         self.budget.record_memory_before(self.lua.used_memory());
@@ -133,6 +133,7 @@ impl LuaState {
         &mut self,
         call: &ScriptCall<'_>,
     ) -> Result<Vec<ScriptAnswer>, ScriptFailure> {
+        self.lua.remove_hook();
         let CompiledScript { chunk, numeral } = self.compile_script(call.script)?;
         let size = ArgumentSize::from_arguments(call.arguments);
         self.begin_run(size, numeral, call.now).map_err(|error| self.note_failure(&error))?;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use federate_dialect::import::{ImportEdit, apply_edits};
 use federate_engine::EngineSettings;
+use federate_kubernetes::names::is_dns_subdomain;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, Origin, sops};
 use federate_repo::{ClaimedObject, Repo, Role, Template};
 use federate_session::Session;
@@ -121,7 +122,8 @@ impl RepoConversion<'_> {
         intent.placements = self.share_placements(std::mem::take(&mut intent.placements), &intent.overrides);
         write::keep_selectors(self.target, &mut intent, &present);
         let drafts = write::write_policies(self.target, &intent, &taken);
-        let problems = write::find_problems(self.target, &drafts);
+        let mut problems = write::find_problems(self.target, &drafts);
+        problems.extend(self.find_refused_names());
         if !problems.is_empty() {
             return Err(MigrationError::Problems(problems));
         }
@@ -390,6 +392,27 @@ impl RepoConversion<'_> {
             }
             Some(LeftCluster { object, cluster, value: write_cluster(cluster, self.target) })
         })
+    }
+
+    /// The clusters whose names policies of `KubeFleet` cannot have.
+    fn find_refused_names(&self) -> Vec<MigrationProblem> {
+        let left = self
+            .left_clusters()
+            .filter(|left| self.target == Target::KubeFleet && !is_dns_subdomain(&left.cluster.name));
+        let problem = |left: LeftCluster<'_>| {
+            MigrationProblem {
+            object: Some(left.object.id.clone()),
+            origin: Some(left.object.origin.clone()),
+            message: format!(
+                "KubeFleet has no cluster `{}`: the name is not a DNS subdomain",
+                left.cluster.name
+            ),
+            help: "rename the cluster first, here and in all policies that name it: lowercase letters, digits, `-` and \
+                   `.`"
+                .to_owned(),
+        }
+        };
+        left.map(problem).collect()
     }
 
     /// Leaves out the rules of override policies that the new control plane refuses or fails to apply: what they do is then

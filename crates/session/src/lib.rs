@@ -40,6 +40,7 @@ mod kind_name;
 mod known_kinds;
 mod layouts;
 pub mod left_out;
+mod limited_tree;
 #[cfg(feature = "live")]
 mod member_contexts;
 #[cfg(feature = "live")]

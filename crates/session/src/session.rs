@@ -29,6 +29,7 @@ use crate::cluster_states::share_cluster_states;
 use crate::decryption::DecryptedObjects;
 use crate::excluding_tree::ExcludingTree;
 use crate::known_kinds::KnownKinds;
+use crate::limited_tree::LimitedTree;
 use crate::outages::{self, OutageTimes, UnreachableClusters};
 use crate::release;
 use crate::source_review::{MAC_CODE, NOT_BUILT_CODE, SOPS_CODE, SourceReview};
@@ -305,7 +306,9 @@ fn read_build_clusters(
 
 impl Session {
     /// Opens a repo. Errors are among the [findings](Self::findings); everything else is still available.
-    pub fn open(source: &dyn FileTree, options: SessionOptions) -> Self {
+    pub fn open(source: &dyn FileTree, mut options: SessionOptions) -> Self {
+        let limited = LimitedTree::new(source, options.allowance);
+        let source: &dyn FileTree = &limited;
         let known = KnownKinds::new(options.dialects, &options.observed, options.snapshot.as_deref());
         let excluding = options.excluded.clone().map(|folder| ExcludingTree { source, folder });
         let source = excluding.as_ref().map_or(source, |excluding| excluding as &dyn FileTree);
@@ -318,6 +321,10 @@ impl Session {
             }
             _ => Builds::default(),
         };
+        if let Some(excess) = limited.find_excess() {
+            options.findings.push(excess);
+            return Self::from_files(Vec::new(), Config::default(), options);
+        }
         let loaded = files.assemble_repo(builds, &known);
         Self::from_repo(loaded, known.clone(), options)
     }
@@ -748,7 +755,7 @@ impl Session {
     /// The largest share of earlier output that this rendering may delete. What a file holds that cannot be read is not
     /// deleted: nothing tells it from what is no longer rendered.
     pub fn prune_limit(&self, limit: PruneLimit) -> PruneLimit {
-        let confirms = limit == PruneLimit::new(100);
+        let confirms = limit.percent() == 100;
         if !confirms
             && self.loading_findings.iter().any(|finding| finding.is_error() && finding.code == "unreadable")
         {

@@ -409,7 +409,7 @@ impl MemberClusters<'_> {
             apply.and_then(|apply| apply.prune_limit).map_or_else(PruneLimit::default, PruneLimit::new);
         let (limit, prune) = match purpose {
             Purpose::Remove => (PruneLimit::new(100), true),
-            _ => (limit, apply.is_some_and(|apply| apply.prune)),
+            _ => (limit.for_sync(), apply.is_some_and(|apply| apply.prune)),
         };
         let reconcile = ReconcileOptions::new(purpose, &apply_set, &self.env.digest_key)
             .with_prune((prune && !self.partial).then(|| PruneOptions { kinds: Vec::new(), limit }))

@@ -284,12 +284,7 @@ impl Reader<'_> {
         written: &str,
         place: &Reference,
     ) -> Result<String, BuildError> {
-        let path = resolve_repo_path(&config.folder, written, place)?;
-        if matches!(self.kind_of(&path), Some(EntryKind::Folder)) {
-            self.name_folder(VisitedFolder { path, plugins_of: None }, Some(place.clone()));
-        } else {
-            self.add_file(&path, Some(place))?;
-        }
+        self.add_file_or_folder(config, written, place, None)?;
         Ok(clean_path(written))
     }
 
@@ -300,18 +295,31 @@ impl Reader<'_> {
         written: &str,
         place: &Reference,
     ) -> Result<String, BuildError> {
-        let path = resolve_repo_path(&config.folder, written, place)?;
         let base = config.plugins_of.as_ref().unwrap_or(&config.folder);
-        if matches!(self.kind_of(&path), Some(EntryKind::Folder)) {
-            let folder = VisitedFolder { path, plugins_of: Some(base.clone()) };
-            self.name_folder(folder, Some(place.clone()));
-        } else {
-            self.add_file(&path, Some(place))?;
+        if let Some(path) = self.add_file_or_folder(config, written, place, Some(base))? {
             let text = self.inputs.files.get(&path).cloned().unwrap_or_default();
             let documents = self.read_plugins(base, &text, &TextPlace { file: &path, line: 0 })?;
             self.kustomizations.written.insert(path, documents);
         }
         Ok(clean_path(written))
+    }
+
+    /// Adds a file, and returns its path, or names a folder, which may have plugins of another one.
+    fn add_file_or_folder(
+        &mut self,
+        config: &ConfigDocument<'_>,
+        written: &str,
+        place: &Reference,
+        plugins_of: Option<&String>,
+    ) -> Result<Option<String>, BuildError> {
+        let path = resolve_repo_path(&config.folder, written, place)?;
+        if matches!(self.kind_of(&path), Some(EntryKind::Folder)) {
+            let folder = VisitedFolder { path, plugins_of: plugins_of.cloned() };
+            self.name_folder(folder, Some(place.clone()));
+            return Ok(None);
+        }
+        self.add_file(&path, Some(place))?;
+        Ok(Some(path))
     }
 
     /// Reads configurations of plugins that are written in place of a path.

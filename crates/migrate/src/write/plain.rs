@@ -79,23 +79,26 @@ pub(crate) fn write_overlays(input: &OverlayInput<'_>) -> Option<Vec<WrittenFile
     let mut count = 0;
     for cluster in input.clusters {
         let folders = used.get(cluster).cloned().unwrap_or_default();
-        let mut written = Vec::new();
+        let mut written = OverlayPatches::new();
         for placed in folders.iter().filter_map(|folder| contents.get(folder)).flatten() {
-            if placed.clusters.contains(cluster) {
-                let operations = patches.get(&placed.object).and_then(|own| own.get(cluster));
-                written.extend(operations.map(|operations| write_patch(&placed.object, operations)));
-            } else {
-                written.push(write_deletion(&placed.object));
+            let is_placed = placed.clusters.contains(cluster);
+            let operations = patches.get(&placed.object).and_then(|own| own.get(cluster)).copied();
+            if !is_placed || operations.is_some() {
+                count += 1;
+                let operations = operations.filter(|_| is_placed).map(write_operations).unwrap_or_default();
+                let ObjectRef { api_version, kind, namespace, name } = &placed.object;
+                let namespace = namespace.as_deref();
+                let key = PatchKey { is_placed, api_version, kind, namespace, operations };
+                written.entry(key).or_default().push(name);
             }
         }
-        count += written.len();
         if count > MAX_PATCHES {
             return None;
         }
         let resources: Vec<String> = folders.iter().map(|folder| format!("{up}{folder}")).collect();
         files.push(WrittenFile {
             path: format!("{}/{cluster}/{KUSTOMIZATION}", input.folder).into(),
-            value: write_kustomization(&json!(resources), written),
+            value: write_kustomization(&json!(resources), write_patches(&written)),
         });
     }
     files.push(WrittenFile {
@@ -131,35 +134,68 @@ pub(crate) fn collect_patches(
     patches
 }
 
-fn write_deletion(object: &ObjectRef) -> Value {
-    let patch = json!({
-        "$patch": "delete",
-        "apiVersion": object.api_version,
-        "kind": object.kind,
-        "metadata": build_mapping([("name", json!(object.name)), ("namespace", json!(object.namespace))]),
-    });
-    json!({"patch": to_text(&patch)})
+/// What an overlay does to objects of one kind in one namespace. Deletions come first.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct PatchKey<'i> {
+    /// Whether the cluster receives the objects.
+    is_placed: bool,
+    api_version: &'i str,
+    kind: &'i str,
+    namespace: Option<&'i str>,
+    /// The text of the operations.
+    operations: String,
 }
 
-fn write_patch(object: &ObjectRef, operations: &[ManifestOperation]) -> Value {
-    let operations: Vec<Value> = operations.iter().map(write_operation).collect();
-    let (group, version) = object.api_version.split_once('/').unwrap_or(("", &object.api_version));
+/// The names of the objects that each patch of an overlay changes. kustomize takes a while for every pair of a patch and an object,
+/// so that equal patches are one.
+type OverlayPatches<'i> = BTreeMap<PatchKey<'i>, Vec<&'i str>>;
+
+fn write_patches(patches: &OverlayPatches<'_>) -> Vec<Value> {
+    patches.iter().map(|(key, names)| write_patch(key, names)).collect()
+}
+
+fn write_patch(key: &PatchKey<'_>, names: &[&str]) -> Value {
+    let mut patch = key.operations.clone();
+    if !key.is_placed {
+        let metadata = build_mapping([("name", json!(names.first())), ("namespace", json!(key.namespace))]);
+        patch = to_text(&json!({
+            "$patch": "delete",
+            "apiVersion": key.api_version,
+            "kind": key.kind,
+            "metadata": metadata,
+        }));
+        if names.len() == 1 {
+            return json!({"patch": patch});
+        }
+    }
+    let (group, version) = key.api_version.split_once('/').unwrap_or(("", key.api_version));
+    // The name is a regular expression.
+    let name = names.join("|").replace('.', "\\.");
     let target = build_mapping([
         ("group", json!(group)),
         ("version", json!(version)),
-        ("kind", json!(object.kind)),
-        // The name is a regular expression.
-        ("name", json!(object.name.replace('.', "\\."))),
-        ("namespace", json!(object.namespace)),
+        ("kind", json!(key.kind)),
+        ("name", json!(if names.len() == 1 { name } else { format!("({name})") })),
+        ("namespace", json!(key.namespace)),
     ]);
-    let operations = Value::from(operations);
-    let mut patch = to_text(&operations);
-    // kustomize trims the text, and with it the end of a value of several lines.
-    let trimmed = federate_yaml::read_stream(patch.trim_end().as_bytes()).documents.pop();
-    if trimmed.is_none_or(|document| document.value != operations) {
-        patch = format!("{operations}\n");
-    }
     json!({"target": target, "patch": patch})
+}
+
+fn write_operations(operations: &[ManifestOperation]) -> String {
+    to_text(&operations.iter().map(write_patch_operation).collect())
+}
+
+/// Where a value has several lines, the path follows it: kustomize trims the text of a patch, and with it the last line break of a
+/// value at its end.
+fn write_patch_operation(operation: &ManifestOperation) -> Value {
+    let mut written = write_operation(operation);
+    let has_lines = written.get("value").is_some_and(|value| value.to_string().contains("\\n"));
+    if let Some(fields) = written.as_object_mut().filter(|_| has_lines)
+        && let Some(path) = fields.shift_remove("path")
+    {
+        fields.insert("path".to_owned(), path);
+    }
+    written
 }
 
 fn to_text(value: &Value) -> String {

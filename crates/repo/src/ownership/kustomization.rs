@@ -1,7 +1,8 @@
 //! Kustomizations: which files they list, and what they do to every object.
 //!
 //! Facts: kustomize's API `kustomize.config.k8s.io/v1beta1`. A prefix or suffix does not change the names of Namespaces,
-//! CustomResourceDefinitions and `APIServices`. The names of generated objects end in a hash of their content.
+//! CustomResourceDefinitions and `APIServices`. The names of generated objects end in a hash of their content. Keys are decoded in any
+//! case.
 
 use std::sync::Arc;
 
@@ -75,7 +76,7 @@ impl Kustomization {
         let stream = federate_yaml::read_stream(&file.bytes);
         let value = stream.documents.into_iter().next().map(|document| document.value).unwrap_or_default();
         let [namespace, prefix, suffix] = ["namespace", "namePrefix", "nameSuffix"]
-            .map(|key| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned());
+            .map(|key| find_field(&value, key).and_then(Value::as_str).unwrap_or_default().to_owned());
         let mut kustomization = Self {
             file: file.path.clone(),
             folder: folder_of(&file.path).to_owned(),
@@ -83,17 +84,17 @@ impl Kustomization {
             prefix,
             suffix,
             labels: read_labels(&value),
-            is_component: value.get("kind").and_then(Value::as_str) == Some("Component"),
+            is_component: find_field(&value, "kind").and_then(Value::as_str) == Some("Component"),
             ..Self::default()
         };
         kustomization.changes_objects = UNMODELED_TRANSFORMERS
             .into_iter()
-            .any(|key| value.get(key).is_some_and(|field| !field.is_null()))
+            .any(|key| find_field(&value, key).is_some_and(|field| !field.is_null()))
             || !(kustomization.namespace.is_empty()
                 && kustomization.prefix.is_empty()
                 && kustomization.suffix.is_empty()
                 && kustomization.labels.is_empty());
-        if value.get("helmCharts").or_else(|| value.get("helmChartInflationGenerator")).is_some() {
+        if ["helmCharts", "helmChartInflationGenerator"].iter().any(|key| find_field(&value, key).is_some()) {
             kustomization.unknown = Some("it includes Helm charts");
         }
         kustomization.add_resources(&value);
@@ -128,19 +129,20 @@ impl Kustomization {
             paths.extend(list_items(value, key).filter_map(Value::as_str));
         }
         for key in ["patches", "patchesJson6902", "replacements"] {
-            paths.extend(list_items(value, key).filter_map(|one| one.get("path")?.as_str()));
+            paths.extend(list_items(value, key).filter_map(|one| find_field(one, "path")?.as_str()));
         }
         for generator in list_items(value, "configMapGenerator").chain(list_items(value, "secretGenerator")) {
             for key in ["files", "envs"] {
                 paths.extend(list_items(generator, key).filter_map(Value::as_str).map(without_key));
             }
-            paths.extend(generator.get("env").and_then(Value::as_str));
+            paths.extend(find_field(generator, "env").and_then(Value::as_str));
         }
         for chart in list_items(value, "helmCharts") {
-            paths.extend(chart.get("valuesFile").and_then(Value::as_str));
+            paths.extend(find_field(chart, "valuesFile").and_then(Value::as_str));
             paths.extend(list_items(chart, "additionalValuesFiles").filter_map(Value::as_str));
         }
-        paths.extend(value.pointer("/openapi/path").and_then(Value::as_str));
+        let schema = find_field(value, "openapi").and_then(|schema| find_field(schema, "path"));
+        paths.extend(schema.and_then(Value::as_str));
         // A patch may be written in place of a path.
         let paths = paths.into_iter().filter(|path| !path.contains('\n'));
         let resolved: Vec<String> = paths.filter_map(|path| self.resolve_path(path)).collect();
@@ -148,8 +150,8 @@ impl Kustomization {
     }
 
     fn generate_object(&self, kind: &str, generator: &Value) -> Option<Object> {
-        let name = generator.get("name")?.as_str()?;
-        let namespace = generator.get("namespace").and_then(Value::as_str).unwrap_or("default");
+        let name = find_field(generator, "name")?.as_str()?;
+        let namespace = find_field(generator, "namespace").and_then(Value::as_str).unwrap_or("default");
         let metadata = json!({"name": name, "namespace": namespace});
         let body = json!({"apiVersion": "v1", "kind": kind, "metadata": metadata});
         Some(Object::from_manifest(body, self.file.clone()))
@@ -192,14 +194,22 @@ impl Kustomization {
 
 /// The labels that a kustomization adds to metadata.
 fn read_labels(value: &Value) -> Map<String, Value> {
-    let common = value.get("commonLabels").and_then(Value::as_object);
-    let pairs = list_items(value, "labels").filter_map(|one| one.get("pairs")?.as_object());
+    let common = find_field(value, "commonLabels").and_then(Value::as_object);
+    let pairs = list_items(value, "labels").filter_map(|one| find_field(one, "pairs")?.as_object());
     common.into_iter().chain(pairs).flatten().map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 /// The items of a list.
 fn list_items<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> {
-    value.get(key).and_then(Value::as_array).into_iter().flatten()
+    find_field(value, key).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// A field by its key, in any case.
+fn find_field<'v>(value: &'v Value, key: &str) -> Option<&'v Value> {
+    let fields = value.as_object()?;
+    let in_other_case =
+        || fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, field)| field);
+    fields.get(key).or_else(in_other_case)
 }
 
 /// The path in `key=path`.
@@ -218,5 +228,21 @@ fn is_remote(path: &str) -> bool {
 fn set_metadata(object: &mut Object, key: &str, value: Value) {
     if let Some(Value::Object(metadata)) = object.body.get_mut("metadata") {
         metadata.insert(key.to_owned(), value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_read_in_any_case() {
+        let text = "Resources: [a.yaml]\nnameprefix: x-\nPATCHES: [{Path: p.yaml}]\nsecretgenerator: [{NAME: s, Envs: [b.env]}]\n";
+        let file = RepoFile { path: "app/kustomization.yaml".into(), bytes: text.as_bytes().into() };
+        let read = Kustomization::parse(&file);
+        assert_eq!((&*read.resources, &*read.prefix), (&["app/a.yaml".to_owned()][..], "x-"));
+        assert_eq!(read.inputs, ["app/p.yaml", "app/b.env"]);
+        assert_eq!(read.generated.len(), 1);
+        assert!(read.changes_objects);
     }
 }

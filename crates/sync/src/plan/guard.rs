@@ -119,7 +119,7 @@ impl Reconciliation<'_> {
 
 /// The limit of a Sync, or the default one.
 pub(crate) fn prune_limit(percent: Option<u8>) -> PruneLimit {
-    percent.map_or_else(PruneLimit::default, PruneLimit::new)
+    percent.map_or_else(PruneLimit::default, PruneLimit::new).for_sync()
 }
 
 /// A plan and an earlier one.
