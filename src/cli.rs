@@ -54,6 +54,7 @@ mod servers;
 mod settings;
 mod snapshot;
 mod snapshot_args;
+mod vendor;
 mod watch;
 mod whatif;
 mod wrapping;
@@ -120,6 +121,7 @@ enum Command {
     Import(import::ImportCommand),
     Migrate(migrate::MigrateCommand),
     Snapshot(snapshot::SnapshotCommand),
+    Vendor(vendor::VendorCommand),
     #[command(flatten)]
     Servers(servers::ServerCommand),
     Doctor(doctor::DoctorCommand),
@@ -152,6 +154,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::Import(command) => command.run(),
         Command::Migrate(command) => command.run(),
         Command::Snapshot(command) => command.run(),
+        Command::Vendor(command) => command.run(),
         Command::Servers(command) => servers::run_command(command),
         Command::Doctor(command) => command.run(),
         Command::Completions(command) => command.run(&mut Cli::command()),

@@ -20,6 +20,7 @@ mod kustomization;
 mod path;
 mod schema;
 
+pub use chart::{PackedFile, unpack_chart};
 use kustomization::Kustomizations;
 
 /// The most bytes that the files of a build may have together.

@@ -20,6 +20,7 @@ mod ciphertext;
 pub mod confinement;
 mod inputs;
 mod kustomization;
+mod network;
 mod nondeterminism;
 mod process;
 mod program;
@@ -28,6 +29,8 @@ mod sops;
 
 pub use cache::BuildCache;
 pub use confinement::{Confinement, Confiner};
+pub use inputs::{PackedFile, unpack_chart};
+pub use network::NetworkedProgram;
 pub use program::{Program, ProgramPaths, Tool};
 pub use sops::{DecryptionKeys, SopsDecryptor};
 

@@ -13,12 +13,14 @@ use federate_kubernetes::Object;
 use federate_kubernetes::hex::to_hex;
 use federate_kubernetes::object::{field_text, pointer_text};
 
+use crate::chart_reference::{FluxCharts, ReleaseChart};
 use crate::description::{
     BuildChanges, DescribedChart, DescribedJob, DescribedSource, Description, DescriptionError,
     FolderContent, inspect_folder, list_texts, read_map,
 };
 use crate::description::{FileGeneration, is_packaged_chart};
 use crate::values::merge_maps;
+use crate::vendored::VendoredCharts;
 use federate_file_tree::{CachedTree, EntryKind, find_entry, normalize_path};
 use substitution::{Variables, is_variable_name};
 
@@ -39,19 +41,26 @@ pub fn describes_source(object: &Object) -> bool {
 pub struct FluxReader<'f> {
     tree: &'f CachedTree<'f>,
     config_maps: BTreeMap<(String, String), &'f Object>,
+    charts: FluxCharts<'f>,
+    vendored: &'f VendoredCharts<'f>,
 }
 
 impl<'f> FluxReader<'f> {
     /// Reads objects of Flux beside these ones, to which they refer.
-    pub fn new(tree: &'f CachedTree<'f>, objects: impl Iterator<Item = &'f Object>) -> Self {
+    pub fn new(
+        tree: &'f CachedTree<'f>,
+        objects: impl Iterator<Item = &'f Object> + Clone,
+        vendored: &'f VendoredCharts<'f>,
+    ) -> Self {
+        let charts = FluxCharts::new(objects.clone());
         let maps = objects.filter(|object| object.id.api_version == "v1" && object.id.kind == "ConfigMap");
         let config_maps =
             maps.map(|object| ((namespace_of(object), object.id.name.clone()), object)).collect();
-        Self { tree, config_maps }
+        Self { tree, config_maps, charts, vendored }
     }
 
     /// What an object describes.
-    pub fn read_object(&self, object: &Object) -> Result<Description, DescriptionError> {
+    pub fn read_object(&self, object: &'f Object) -> Result<Description, DescriptionError> {
         let spec = object.body.get("spec").unwrap_or(&Value::Null);
         let source = if object.id.kind == "HelmRelease" {
             self.read_release(object, spec)?
@@ -152,27 +161,23 @@ impl<'f> FluxReader<'f> {
         }
     }
 
-    fn read_release(&self, object: &Object, spec: &Value) -> Result<DescribedSource, DescriptionError> {
-        let chart = spec.pointer("/chart/spec").ok_or_else(|| {
-            DescriptionError::new("/spec", "it has no `chart.spec`, and only charts in the repo are built")
-                .with_help("vendor the chart, and name its folder in `chart.spec.chart`")
-        })?;
-        require_git(chart.get("sourceRef"), "/spec/chart/spec/sourceRef")?;
+    fn read_release(&self, object: &'f Object, spec: &Value) -> Result<DescribedSource, DescriptionError> {
+        let ReleaseChart { settings: chart, pointer, reference } = self.charts.read_release(object)?;
         if spec.get("postRenderers").and_then(Value::as_array).is_some_and(|all| !all.is_empty()) {
             return Err(DescriptionError::new("/spec/postRenderers", "federate runs no post-renderers"));
         }
-        let path = read_local_path(field_text(chart, "chart"), "/spec/chart/spec/chart")?;
-        let is_file = matches!(find_entry(self.tree, &path), Some(EntryKind::File));
-        if !(is_packaged_chart(&path) && is_file)
-            && inspect_folder(self.tree, &path) != Some(FolderContent::Chart)
-        {
-            return Err(DescriptionError::new(
-                "/spec/chart/spec/chart",
-                format!("`{path}` is not a chart of the repo"),
-            ));
-        }
+        let path = match &reference {
+            Some(reference) => self.vendored.find(reference, pointer)?,
+            None => self.find_own_chart(chart, pointer)?,
+        };
         let mark = if chart.get("ignoreMissingValuesFiles") == Some(&Value::Bool(true)) { "?" } else { "" };
-        let files = list_texts(chart.get("valuesFiles"));
+        let mut files = list_texts(chart.get("valuesFiles"));
+        if reference.is_some() {
+            // They are those of the chart.
+            for file in &mut files {
+                *file = format!("{path}/{}", read_local_path(file, &format!("{pointer}/valuesFiles"))?);
+            }
+        }
         let mut set = Map::new();
         for (index, reference) in
             spec.get("valuesFrom").and_then(Value::as_array).into_iter().flatten().enumerate()
@@ -207,6 +212,20 @@ impl<'f> FluxReader<'f> {
                 variables: None,
             },
         })
+    }
+
+    /// The path of a chart in this repo.
+    fn find_own_chart(&self, chart: &Value, pointer: &str) -> Result<String, DescriptionError> {
+        require_git(chart.get("sourceRef"), &format!("{pointer}/sourceRef"))?;
+        let pointer = format!("{pointer}/chart");
+        let path = read_local_path(field_text(chart, "chart"), &pointer)?;
+        let is_file = matches!(find_entry(self.tree, &path), Some(EntryKind::File));
+        if !(is_packaged_chart(&path) && is_file)
+            && inspect_folder(self.tree, &path) != Some(FolderContent::Chart)
+        {
+            return Err(DescriptionError::new(&pointer, format!("`{path}` is not a chart of the repo")));
+        }
+        Ok(path)
     }
 
     /// Adds the values that a reference names.

@@ -329,7 +329,7 @@ impl RepoFiles {
     }
 
     /// The objects in the files as they are written, except for templates of engines.
-    pub(crate) fn written_objects(&self) -> impl Iterator<Item = &Object> {
+    pub fn written_objects(&self) -> impl Iterator<Item = &Object> + Clone {
         self.contents.iter().flat_map(|contents| &contents.objects)
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use federate_file_tree::{CachedTree, EntryKind, FileTree, is_folder, is_within};
 use federate_gitops::{
     ArgoReader, DescribedJob, DescribedSource, DescriptionError, FluxReader, GenerationUsage, KUSTOMIZATIONS,
-    ValuesError, expand_values,
+    ValuesError, VendoredCharts, expand_values,
 };
 use federate_kubernetes::cluster::Apis;
 use federate_kubernetes::sops::is_encrypted;
@@ -392,6 +392,7 @@ impl Runner<'_> {
         let mut described = Vec::new();
         builds.describing.clear();
         let usage = GenerationUsage::default();
+        let vendored = VendoredCharts::new(self.tree);
         for entry in describing {
             let (path, key) = match &entry.kind {
                 SourceKind::Flux(path) => (path, "flux"),
@@ -414,8 +415,8 @@ impl Runner<'_> {
                     .findings
                     .push(self.files.invalid_config(&format!("/sources/{}/{key}", entry.index), why));
             }
-            let flux = FluxReader::new(self.tree, self.files.written_objects());
-            let argo = ArgoReader { tree: self.tree, clusters, usage: &usage };
+            let flux = FluxReader::new(self.tree, self.files.written_objects(), &vendored);
+            let argo = ArgoReader { tree: self.tree, clusters, usage: &usage, vendored: &vendored };
             for object in objects {
                 let read = match &entry.kind {
                     SourceKind::Flux(_) => flux.read_object(object),

@@ -13,6 +13,7 @@ use federate_kubernetes::object::{field_text, pointer_text};
 use federate_kubernetes::{Cluster, ClusterName, Object};
 
 use super::application_set::{GenerationUsage, LocalRepo, generate_applications, server_of};
+use crate::chart_reference::{ChartReference, read_argo_chart};
 use crate::description::{
     BuildChanges, DescribedChart, DescribedJob, DescribedSource, Description, DescriptionError,
     FolderContent, inspect_folder, list_texts, read_map,
@@ -21,11 +22,15 @@ use crate::description::{FileGeneration, is_packaged_chart};
 use crate::flux::read_local_path;
 use crate::helm_parameters::set_parameter;
 use crate::values::merge_maps;
+use crate::vendored::VendoredCharts;
 use federate_file_tree::{CachedTree, EntryKind, find_entry, normalize_path};
 
 /// The address and the name of the cluster in which Argo CD runs.
 const OWN_SERVER: &str = "https://kubernetes.default.svc";
 const OWN_NAME: &str = "in-cluster";
+
+/// Where an `ApplicationSet` has the template of its Applications.
+const TEMPLATE_POINTER: &str = "/spec/template/spec";
 
 /// Keys of `helm` that are read, or change nothing that is built.
 const HELM_KEYS: [&str; 12] = [
@@ -74,6 +79,8 @@ pub struct ArgoReader<'f> {
     pub clusters: &'f [Cluster],
     /// What the `ApplicationSet`s that were read have taken.
     pub usage: &'f GenerationUsage,
+    /// The charts that are vendored.
+    pub vendored: &'f VendoredCharts<'f>,
 }
 
 impl ArgoReader<'_> {
@@ -89,9 +96,29 @@ impl ArgoReader<'_> {
         for application in generate_applications(object, &repo)? {
             let name = pointer_text(&application, "/metadata/name").to_owned();
             let spec = application.get("spec").unwrap_or(&Value::Null);
-            sources.extend(self.read_application(&name, spec, "/spec/template/spec")?);
+            sources.extend(self.read_application(&name, spec, TEMPLATE_POINTER)?);
         }
         Ok(Description { sources, notes: Vec::new() })
+    }
+
+    /// The charts in repositories of charts that an object names.
+    pub fn list_charts(&self, object: &Object) -> Result<Vec<ChartReference>, DescriptionError> {
+        let (applications, at) = if object.id.kind == "Application" {
+            (vec![object.body.clone()], "/spec")
+        } else {
+            let repo = LocalRepo { tree: self.tree, clusters: self.clusters, usage: self.usage };
+            (generate_applications(object, &repo)?, TEMPLATE_POINTER)
+        };
+        let mut charts = BTreeSet::new();
+        for application in &applications {
+            let spec = application.get("spec").unwrap_or(&Value::Null);
+            for (pointer, source) in list_sources(spec, at) {
+                if !field_text(source, "chart").is_empty() {
+                    charts.insert(read_argo_chart(source, &pointer)?);
+                }
+            }
+        }
+        Ok(charts.into_iter().collect())
     }
 
     fn read_application(
@@ -106,13 +133,7 @@ impl ArgoReader<'_> {
             "" => "default",
             namespace => namespace,
         };
-        let several = spec.get("sources").and_then(Value::as_array).filter(|all| !all.is_empty());
-        let sources: Vec<(String, &Value)> = match several {
-            Some(all) => {
-                all.iter().enumerate().map(|(index, one)| (format!("{at}/sources/{index}"), one)).collect()
-            }
-            None => spec.get("source").map(|one| (format!("{at}/source"), one)).into_iter().collect(),
-        };
+        let sources = list_sources(spec, at);
         if sources.is_empty() {
             return Err(DescriptionError::new(at, "it has no source"));
         }
@@ -123,19 +144,17 @@ impl ArgoReader<'_> {
             .collect();
         let mut described = Vec::new();
         for (pointer, source) in &sources {
-            if !field_text(source, "chart").is_empty() {
-                let why = format!(
-                    "its chart `{}` is in a registry, and only what is in the repo is built",
-                    field_text(source, "chart")
-                );
-                return Err(DescriptionError::new(pointer, why)
-                    .with_help("vendor the chart, and name its folder in `path`"));
-            }
-            if source.get("path").is_none() && !field_text(source, "ref").is_empty() {
+            if source.get("path").is_none() && source.get("chart").is_none() && !field_text(source, "ref").is_empty() {
                 continue;
             }
             let context = ApplicationSource { name, namespace, names: &names, source, pointer };
-            let (path, job) = self.read_source(&context)?;
+            let (path, job) = if field_text(source, "chart").is_empty() {
+                self.read_source(&context)?
+            } else {
+                let path = self.vendored.find(&read_argo_chart(source, pointer)?, pointer)?;
+                let chart = context.read_chart(&path)?;
+                (path, DescribedJob::Chart(chart))
+            };
             described.push(DescribedSource {
                 path,
                 job,
@@ -198,6 +217,16 @@ impl ArgoReader<'_> {
             }
         };
         Ok((path, job))
+    }
+}
+
+/// The sources of an Application whose `spec` is at a pointer, with their pointers.
+fn list_sources<'s>(spec: &'s Value, at: &str) -> Vec<(String, &'s Value)> {
+    match spec.get("sources").and_then(Value::as_array).filter(|all| !all.is_empty()) {
+        Some(all) => {
+            all.iter().enumerate().map(|(index, one)| (format!("{at}/sources/{index}"), one)).collect()
+        }
+        None => spec.get("source").map(|one| (format!("{at}/source"), one)).into_iter().collect(),
     }
 }
 

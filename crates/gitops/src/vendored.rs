@@ -1,0 +1,205 @@
+//! Charts that are vendored: copies of remote charts in the repo, with a lock file that says where they come from.
+//!
+//! A build never fetches. An object that names a remote chart is built from the copy that `federate vendor` has made, if the lock
+//! file has that chart of that repository for that range of versions, and the copy has the digest that the lock file states.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use federate_file_tree::{EntryKind, FileTree, find_entry, is_folder, join_path, normalize_path};
+use federate_kubernetes::hex::to_hex;
+
+use crate::chart_reference::ChartReference;
+use crate::description::DescriptionError;
+
+/// The folder of what is vendored.
+pub const VENDOR_FOLDER: &str = "vendor";
+
+/// The lock file.
+pub const LOCK_PATH: &str = "vendor/federate.lock.yaml";
+
+/// The command that vendors, as help.
+const VENDOR_HELP: &str = "run `federate vendor`, and commit the folder `vendor`";
+
+/// The most files of a vendored folder.
+const MAX_FILES: usize = 20_000;
+
+/// The most bytes of a vendored folder.
+const MAX_BYTES: usize = 256 << 20;
+
+/// The lock file of `federate vendor`: what is vendored, from where, and for what.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct VendorLock {
+    /// `federate.dev/v1alpha1`
+    pub api_version: LockApiVersion,
+    /// `VendorLock`
+    pub kind: LockKind,
+    /// The charts, by name, repository and requested version.
+    #[serde(default)]
+    pub charts: Vec<LockedChart>,
+}
+
+/// The API version of lock files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum LockApiVersion {
+    /// The only one.
+    #[default]
+    #[serde(rename = "federate.dev/v1alpha1")]
+    V1Alpha1,
+}
+
+/// The kind of lock files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum LockKind {
+    /// The only one.
+    #[default]
+    VendorLock,
+}
+
+/// A chart that is vendored. Charts of one repository with the same version share a folder.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LockedChart {
+    /// The name of the chart.
+    pub name: String,
+    /// The address of its repository, without credentials.
+    pub repository: String,
+    /// The range of versions that objects ask for.
+    pub requested: String,
+    /// The version in the repo.
+    pub version: String,
+    /// The folder with the chart, from the root of the repo.
+    pub path: String,
+    /// The digest of the folder: that of the lines that `sha256sum` prints for its files, sorted by their paths in the folder.
+    pub digest: String,
+    /// The digest of the packaged chart as it was downloaded.
+    pub archive: String,
+    /// The objects that ask for it.
+    pub used_by: Vec<String>,
+}
+
+impl Default for VendorLock {
+    fn default() -> Self {
+        Self { api_version: LockApiVersion::V1Alpha1, kind: LockKind::VendorLock, charts: Vec::new() }
+    }
+}
+
+impl VendorLock {
+    /// Reads the lock file of a repo; an empty one if there is none. The error is the end of a sentence about the file.
+    pub fn read_tree(tree: &dyn FileTree) -> Result<Self, String> {
+        match find_entry(tree, LOCK_PATH) {
+            None => return Ok(Self::default()),
+            Some(EntryKind::File) => {}
+            Some(_) => return Err("is not a file".to_owned()),
+        }
+        let text = tree.read_file(LOCK_PATH).map_err(|why| format!("cannot be read: {why}"))?;
+        let stream = federate_yaml::read_stream(&text);
+        if let Some(error) = stream.errors.first() {
+            return Err(format!("is not YAML: {error}"));
+        }
+        let document = stream.documents.into_iter().next().map(|document| document.value);
+        serde_json::from_value(document.unwrap_or_default()).map_err(|why| format!("is not valid: {why}"))
+    }
+
+    /// The entry of a chart.
+    pub fn find_chart(&self, reference: &ChartReference) -> Option<&LockedChart> {
+        self.charts.iter().find(|chart| {
+            (&chart.repository, &chart.name, &chart.requested)
+                == (&reference.repository, &reference.name, &reference.version)
+        })
+    }
+}
+
+impl LockedChart {
+    /// Says what is wrong about the copy in the repo, as a sentence without its first capital and its last full stop.
+    pub fn find_problem(&self, tree: &dyn FileTree) -> Option<String> {
+        let folder = &self.path;
+        if normalize_path(folder).as_ref() != Ok(folder) || !is_folder(tree, folder) {
+            return Some(format!("the vendored chart `{}` is missing", folder.escape_debug()));
+        }
+        if find_entry(tree, &join_path(folder, "Chart.yaml")) != Some(EntryKind::File) {
+            return Some(format!("the vendored chart `{folder}` has no Chart.yaml"));
+        }
+        match compute_folder_digest(tree, folder) {
+            Ok(digest) if digest == self.digest => None,
+            Ok(_) => Some(format!("the vendored chart `{folder}` was changed: its digest is not that of the lock file")),
+            Err(why) => Some(format!("the vendored chart `{folder}` cannot be read: {why}")),
+        }
+    }
+}
+
+/// The digest of a folder ([`LockedChart::digest`]).
+pub fn compute_folder_digest(tree: &dyn FileTree, folder: &str) -> Result<String, String> {
+    let mut files = BTreeMap::new();
+    let mut bytes_left = MAX_BYTES;
+    let mut folders = vec![String::new()];
+    while let Some(below) = folders.pop() {
+        let listed = tree.list_folder(&join_path(folder, &below)).map_err(|why| why.to_string())?;
+        for entry in listed {
+            let path = join_path(&below, &entry.name);
+            match entry.kind {
+                EntryKind::Folder => folders.push(path),
+                EntryKind::File => {
+                    let read = tree.read_file(&join_path(folder, &path));
+                    let bytes = read.map_err(|why| format!("`{path}`: {why}"))?;
+                    bytes_left = bytes_left.checked_sub(bytes.len()).ok_or("it is too large")?;
+                    files.insert(path, to_hex(&Sha256::digest(&bytes)));
+                }
+                _ => return Err(format!("`{path}` is not a file")),
+            }
+            if files.len() + folders.len() > MAX_FILES {
+                return Err(format!("it has more than {MAX_FILES} files"));
+            }
+        }
+    }
+    Ok(digest_lines(&files))
+}
+
+/// The digest of files, given by their paths with their own digests.
+fn digest_lines(files: &BTreeMap<String, String>) -> String {
+    let mut sha = Sha256::new();
+    for (path, digest) in files {
+        sha.update(format!("{digest}  {path}\n"));
+    }
+    format!("sha256:{}", to_hex(&sha.finalize()))
+}
+
+/// The charts that are vendored in a repo.
+pub struct VendoredCharts<'t> {
+    tree: &'t dyn FileTree,
+    lock: Result<VendorLock, String>,
+    /// What is wrong about the folders that were compared with their digests, by path and digest.
+    checked: Mutex<BTreeMap<(String, String), Option<String>>>,
+}
+
+impl<'t> VendoredCharts<'t> {
+    /// Reads the lock file of a repo. What is wrong about it is an error of each object that needs it.
+    pub fn new(tree: &'t dyn FileTree) -> Self {
+        Self { tree, lock: VendorLock::read_tree(tree), checked: Mutex::default() }
+    }
+
+    /// The folder with a chart that an object names at `pointer`.
+    pub fn find(&self, reference: &ChartReference, pointer: &str) -> Result<String, DescriptionError> {
+        let refuse = |why: String| Err(DescriptionError::new(pointer, why).with_help(VENDOR_HELP));
+        let lock = match &self.lock {
+            Ok(lock) => lock,
+            Err(why) => return refuse(format!("the lock file `{LOCK_PATH}` {why}")),
+        };
+        let Some(chart) = lock.find_chart(reference) else {
+            return refuse(format!("its chart {reference} is not vendored, and only what is in the repo is built"));
+        };
+        let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (chart.path.clone(), chart.digest.clone());
+        match checked.entry(key).or_insert_with(|| chart.find_problem(self.tree)) {
+            None => Ok(chart.path.clone()),
+            Some(problem) => Err(DescriptionError::new(pointer, problem.clone()).with_help(
+                "run `federate vendor`, which downloads it again, and see that no ignore file keeps a part of `vendor` out of git",
+            )),
+        }
+    }
+}

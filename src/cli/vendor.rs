@@ -1,0 +1,117 @@
+//! `federate vendor`
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::selection::SelectionArgs;
+use super::settings::OutputFormat;
+use super::{CommandError, Exit, print_notice, print_text, print_value, use_color};
+use federate_builder::{NetworkedProgram, ProgramPaths, Tool};
+use federate_dialects::DIALECTS;
+use federate_report::findings;
+use federate_session::{Session, SessionOptions};
+use federate_source::WorkTree;
+use federate_vendor::{Error, HelmClient, UpdateChoice, Vendoring, list_requests};
+
+/// Download the remote charts that objects of Flux and Argo CD name, and keep them in the repo
+///
+/// Builds never fetch. This command downloads each chart that a HelmRelease, a HelmChart, an Application or an ApplicationSet of the
+/// repo names in a repository of charts (HTTP or OCI), unpacks it to `vendor/charts/NAME/VERSION`, and writes
+/// `vendor/federate.lock.yaml`: what was requested, which version it is, its digest, and the objects that use it. Commit the folder
+/// `vendor`; every build compares the charts with their digests. A version that is in the lock file stays until --update names its
+/// chart.
+///
+/// It runs `helm pull` with your configuration of Helm, and so with the credentials of `helm registry login` and `helm repo add`. No
+/// other command asks the network for charts. With --check, this one does not either.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(super) struct VendorCommand {
+    /// The repo: a folder with manifests, clusters and policies
+    #[arg(default_value = ".")]
+    repo: PathBuf,
+
+    /// Only compare the lock file and the charts with what objects ask for, without the network: exit 1 if they differ
+    #[arg(long, conflicts_with = "update")]
+    check: bool,
+
+    /// Download the newest version of each requested range, of all charts or of those with these names
+    #[arg(long, value_name = "NAME", num_args = 0.., value_delimiter = ',')]
+    update: Option<Vec<String>>,
+
+    /// Output format
+    #[arg(long, short, value_enum, default_value = "table")]
+    output: OutputFormat,
+
+    /// Print no progress and no summary
+    #[arg(long, short)]
+    quiet: bool,
+
+    #[command(flatten)]
+    selection: SelectionArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  federate vendor
+  federate vendor examples/repo --check                   # in CI: is the lock file up to date?
+  federate vendor --update                                # the newest versions that are requested
+  federate vendor --update podinfo
+  federate diff --from main                               # what the new charts change in each cluster";
+
+impl VendorCommand {
+    pub(super) fn run(&self) -> Result<Exit, CommandError> {
+        let tree = WorkTree::open(&self.repo).map_err(|finding| CommandError::Failed(finding.message))?;
+        let read = self.selection.read_options(&self.repo, &tree, None)?;
+        let files = federate_repo::read_files(&tree, &read);
+        // Without a builder, it is the inventory as it is written, and nothing is built.
+        let session = Session::open(&tree, SessionOptions::new(DIALECTS).with_read(read));
+        let (requests, wrong) = list_requests(&files, &tree, session.clusters());
+        if !wrong.is_empty() {
+            let color = use_color(&std::io::stderr());
+            print_notice(&findings::format_text(session.repo(), &wrong, session.dialects(), color));
+            return Ok(Exit::Error);
+        }
+        let vendoring = Vendoring::open(&self.repo, &tree, &requests).map_err(explain)?;
+        let result = if self.check { vendoring.compare() } else { self.download(&vendoring)? };
+        match self.output {
+            OutputFormat::Table => print_text(&result.format_text())?,
+            format => print_value(&result, format)?,
+        }
+        if !self.quiet {
+            print_notice(match (self.check, result.changed, result.charts.is_empty()) {
+                (true, true, _) => "`vendor` is out of date: run `federate vendor`, and commit the folder `vendor`\n",
+                (false, true, _) => "commit the folder `vendor`\n",
+                (_, false, true) => "no object names a remote chart\n",
+                (_, false, false) => "",
+            });
+        }
+        Ok(if self.check && result.changed { Exit::Findings } else { Exit::Clean })
+    }
+
+    fn download(&self, vendoring: &Vendoring<'_>) -> Result<federate_vendor::VendorResult, CommandError> {
+        let update = match &self.update {
+            None => UpdateChoice::None,
+            Some(names) if names.is_empty() => UpdateChoice::All,
+            Some(names) => UpdateChoice::Named(names.iter().cloned().collect()),
+        };
+        let helm = || {
+            NetworkedProgram::find(&ProgramPaths::from_environment(), Tool::Helm).map(HelmClient::new).map_err(
+                |error| match error.help {
+                    Some(help) => format!("{}: {help}", error.why),
+                    None => error.why,
+                },
+            )
+        };
+        let report = |chart: &str| {
+            if !self.quiet {
+                print_notice(&format!("downloading {chart}\n"));
+            }
+        };
+        vendoring.run(&helm, &update, &report).map_err(explain)
+    }
+}
+
+fn explain(error: Error) -> CommandError {
+    CommandError::Failed(error.to_string())
+}
