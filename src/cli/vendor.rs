@@ -14,16 +14,16 @@ use federate_session::{Session, SessionOptions};
 use federate_source::WorkTree;
 use federate_vendor::{Error, HelmClient, UpdateChoice, Vendoring, list_requests};
 
-/// Download the remote charts that objects of Flux and Argo CD name, and keep them in the repo
+/// Download the remote charts and bases that the repo names, and keep them in it
 ///
-/// Builds never fetch. This command downloads each chart that a HelmRelease, a HelmChart, an Application or an ApplicationSet of the
-/// repo names in a repository of charts (HTTP or OCI), unpacks it to `vendor/charts/NAME/VERSION`, and writes
-/// `vendor/federate.lock.yaml`: what was requested, which version it is, its digest, and the objects that use it. Commit the folder
-/// `vendor`; every build compares the charts with their digests. A version that is in the lock file stays until --update names its
-/// chart.
+/// Builds never fetch. This command downloads each chart that a HelmRelease, a HelmChart, an Application, an ApplicationSet or
+/// `helmCharts` names in a repository of charts (HTTP or OCI), and each base that a kustomization names in a git repository. It writes
+/// them to `vendor/charts/NAME/VERSION` and `vendor/bases/NAME/COMMIT`, and what was requested, what it is, its digest and who uses it
+/// to `vendor/federate.lock.yaml`. Commit the folder `vendor`; every build compares what it uses with the digests. What is in the lock
+/// file stays until --update names it.
 ///
-/// It runs `helm pull` with your configuration of Helm, and so with the credentials of `helm registry login` and `helm repo add`. No
-/// other command asks the network for charts. With --check, this one does not either.
+/// It runs `helm pull` and `git fetch` with your own configuration of them, and so with the credentials of `helm registry login`, `helm
+/// repo add` and git's credential helpers. No other command asks the network for sources. With --check, this one does not either.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct VendorCommand {
@@ -31,11 +31,11 @@ pub(super) struct VendorCommand {
     #[arg(default_value = ".")]
     repo: PathBuf,
 
-    /// Only compare the lock file and the charts with what objects ask for, without the network: exit 1 if they differ
+    /// Only compare the lock file and the copies with what the repo names, without the network: exit 1 if they differ
     #[arg(long, conflicts_with = "update")]
     check: bool,
 
-    /// Download the newest version of each requested range, of all charts or of those with these names
+    /// Download the newest version of each requested range or branch, of all or of those with these names
     #[arg(long, value_name = "NAME", num_args = 0.., value_delimiter = ',')]
     update: Option<Vec<String>>,
 
@@ -57,7 +57,7 @@ Examples:
   federate vendor examples/repo --check                   # in CI: is the lock file up to date?
   federate vendor --update                                # the newest versions that are requested
   federate vendor --update podinfo
-  federate diff --from main                               # what the new charts change in each cluster";
+  federate diff --from main                               # what that changes in each cluster";
 
 impl VendorCommand {
     pub(super) fn run(&self) -> Result<Exit, CommandError> {
@@ -79,10 +79,10 @@ impl VendorCommand {
             format => print_value(&result, format)?,
         }
         if !self.quiet {
-            print_notice(match (self.check, result.changed, result.charts.is_empty()) {
+            print_notice(match (self.check, result.changed, result.sources.is_empty()) {
                 (true, true, _) => "`vendor` is out of date: run `federate vendor`, and commit the folder `vendor`\n",
                 (false, true, _) => "commit the folder `vendor`\n",
-                (_, false, true) => "no object names a remote chart\n",
+                (_, false, true) => "nothing names a remote chart or base\n",
                 (_, false, false) => "",
             });
         }

@@ -98,7 +98,7 @@ fn what_is_wrong_about_an_object_is_named_with_its_line() {
             KUSTOMIZATION.replace("kind: ConfigMap, name: cluster", "kind: Secret, name: cluster"),
             "only ConfigMaps of the repo are",
         ),
-        (release.to_owned(), "its source is a HelmRepository"),
+        (release.to_owned(), "the repo has no HelmRepository shop/bitnami"),
         ("a: b\n".to_owned(), "has no Kustomization or HelmRelease of Flux"),
     ] {
         let ran = tools.run(&flux_repo(&text), "render --out out").code(2);

@@ -29,7 +29,7 @@ mod sops;
 
 pub use cache::BuildCache;
 pub use confinement::{Confinement, Confiner};
-pub use inputs::{PackedFile, unpack_chart};
+pub use inputs::{PackedFile, list_kustomization_files, unpack_chart};
 pub use network::NetworkedProgram;
 pub use program::{Program, ProgramPaths, Tool};
 pub use sops::{DecryptionKeys, SopsDecryptor};

@@ -13,14 +13,14 @@ use federate_kubernetes::Object;
 use federate_kubernetes::hex::to_hex;
 use federate_kubernetes::object::{field_text, pointer_text};
 
-use crate::chart_reference::{FluxCharts, ReleaseChart};
+use crate::remote_reference::{FluxCharts, ReleaseChart};
 use crate::description::{
     BuildChanges, DescribedChart, DescribedJob, DescribedSource, Description, DescriptionError,
     FolderContent, inspect_folder, list_texts, read_map,
 };
 use crate::description::{FileGeneration, is_packaged_chart};
 use crate::values::merge_maps;
-use crate::vendored::VendoredCharts;
+use crate::vendored::VendoredSources;
 use federate_file_tree::{CachedTree, EntryKind, find_entry, normalize_path};
 use substitution::{Variables, is_variable_name};
 
@@ -42,7 +42,7 @@ pub struct FluxReader<'f> {
     tree: &'f CachedTree<'f>,
     config_maps: BTreeMap<(String, String), &'f Object>,
     charts: FluxCharts<'f>,
-    vendored: &'f VendoredCharts<'f>,
+    vendored: &'f VendoredSources<'f>,
 }
 
 impl<'f> FluxReader<'f> {
@@ -50,7 +50,7 @@ impl<'f> FluxReader<'f> {
     pub fn new(
         tree: &'f CachedTree<'f>,
         objects: impl Iterator<Item = &'f Object> + Clone,
-        vendored: &'f VendoredCharts<'f>,
+        vendored: &'f VendoredSources<'f>,
     ) -> Self {
         let charts = FluxCharts::new(objects.clone());
         let maps = objects.filter(|object| object.id.api_version == "v1" && object.id.kind == "ConfigMap");

@@ -2,21 +2,21 @@
 //! which clusters, and what is changed in what was built. It builds nothing itself.
 
 mod argocd;
-mod chart_reference;
 mod description;
 mod flux;
 mod helm_parameters;
+mod remote_reference;
 mod values;
 pub mod vendored;
 
 pub use argocd::application::{ArgoReader, describes_source as is_argo_source};
 pub use argocd::application_set::GenerationUsage;
-pub use chart_reference::{ChartReference, FluxCharts, is_chart_name};
 pub use description::{
     BuildChanges, DescribedChart, DescribedJob, DescribedSource, DescriptionError, FileGeneration,
     KUSTOMIZATIONS, is_packaged_chart, strip_chart_version,
 };
 pub use flux::substitution::Variables;
 pub use flux::{FluxReader, describes_source as is_flux_source};
+pub use remote_reference::{FluxCharts, RemoteReference, is_chart_name, list_kustomization_references};
 pub use values::{ValuesError, expand_values, merge_maps};
-pub use vendored::VendoredCharts;
+pub use vendored::VendoredSources;

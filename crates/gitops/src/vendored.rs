@@ -1,7 +1,7 @@
-//! Charts that are vendored: copies of remote charts in the repo, with a lock file that says where they come from.
+//! What is vendored: copies of remote charts and bases in the repo, with a lock file that says where they come from.
 //!
-//! A build never fetches. An object that names a remote chart is built from the copy that `federate vendor` has made, if the lock
-//! file has that chart of that repository for that range of versions, and the copy has the digest that the lock file states.
+//! A build never fetches. What names a remote chart or base is built from the copy that `federate vendor` has made, if the lock file
+//! has it of that repository for that range of versions or revision, and the copy has the digest that the lock file states.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use federate_file_tree::{EntryKind, FileTree, find_entry, is_folder, join_path, normalize_path};
 use federate_kubernetes::hex::to_hex;
 
-use crate::chart_reference::ChartReference;
+use crate::remote_reference::RemoteReference;
 use crate::description::DescriptionError;
 
 /// The folder of what is vendored.
@@ -41,7 +41,10 @@ pub struct VendorLock {
     pub kind: LockKind,
     /// The charts, by name, repository and requested version.
     #[serde(default)]
-    pub charts: Vec<LockedChart>,
+    pub charts: Vec<LockedSource>,
+    /// The bases of kustomizations, in the same order.
+    #[serde(default)]
+    pub bases: Vec<LockedSource>,
 }
 
 /// The API version of lock files.
@@ -61,31 +64,34 @@ pub enum LockKind {
     VendorLock,
 }
 
-/// A chart that is vendored. Charts of one repository with the same version share a folder.
+/// A chart or a base that is vendored. Charts of one repository with the same version share a folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct LockedChart {
-    /// The name of the chart.
+pub struct LockedSource {
+    /// The name of the chart, or that of the git repository.
     pub name: String,
     /// The address of its repository, without credentials.
     pub repository: String,
-    /// The range of versions that objects ask for.
+    /// The folder of a base in its repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
+    /// The range of versions, or the revision, that is asked for.
     pub requested: String,
-    /// The version in the repo.
+    /// The version in the repo; of a base, the commit.
     pub version: String,
-    /// The folder with the chart, from the root of the repo.
+    /// The folder with the copy, from the root of the repo.
     pub path: String,
     /// The digest of the folder: that of the lines that `sha256sum` prints for its files, sorted by their paths in the folder.
     pub digest: String,
-    /// The digest of the packaged chart as it was downloaded.
+    /// The digest of the packaged chart as it was downloaded; of a base, the commit.
     pub archive: String,
-    /// The objects that ask for it.
+    /// The objects and files that ask for it.
     pub used_by: Vec<String>,
 }
 
 impl Default for VendorLock {
     fn default() -> Self {
-        Self { api_version: LockApiVersion::V1Alpha1, kind: LockKind::VendorLock, charts: Vec::new() }
+        Self { api_version: LockApiVersion::V1Alpha1, kind: LockKind::VendorLock, charts: Vec::new(), bases: Vec::new() }
     }
 }
 
@@ -106,34 +112,49 @@ impl VendorLock {
         serde_json::from_value(document.unwrap_or_default()).map_err(|why| format!("is not valid: {why}"))
     }
 
-    /// The entry of a chart.
-    pub fn find_chart(&self, reference: &ChartReference) -> Option<&LockedChart> {
-        self.charts.iter().find(|chart| {
-            (&chart.repository, &chart.name, &chart.requested)
-                == (&reference.repository, &reference.name, &reference.version)
-        })
+    /// The entry of a chart or a base.
+    pub fn find_source(&self, reference: &RemoteReference) -> Option<&LockedSource> {
+        self.list_sources().find(|source| source.to_reference() == *reference)
+    }
+
+    /// All entries.
+    pub fn list_sources(&self) -> impl Iterator<Item = &LockedSource> {
+        self.charts.iter().chain(&self.bases)
     }
 }
 
-impl LockedChart {
+impl LockedSource {
+    /// What was asked for.
+    pub fn to_reference(&self) -> RemoteReference {
+        RemoteReference {
+            repository: self.repository.clone(),
+            name: self.name.clone(),
+            version: self.requested.clone(),
+            folder: self.folder.clone(),
+        }
+    }
+
+    /// What it is, in messages.
+    fn describe(&self) -> String {
+        let kind = if self.folder.is_some() { "base" } else { "chart" };
+        format!("the vendored {kind} `{}`", self.path.escape_debug())
+    }
+
     /// Says what is wrong about the copy in the repo, as a sentence without its first capital and its last full stop.
     pub fn find_problem(&self, tree: &dyn FileTree) -> Option<String> {
-        let folder = &self.path;
+        let (folder, what) = (&self.path, self.describe());
         if normalize_path(folder).as_ref() != Ok(folder) || !is_folder(tree, folder) {
-            return Some(format!("the vendored chart `{}` is missing", folder.escape_debug()));
-        }
-        if find_entry(tree, &join_path(folder, "Chart.yaml")) != Some(EntryKind::File) {
-            return Some(format!("the vendored chart `{folder}` has no Chart.yaml"));
+            return Some(format!("{what} is missing"));
         }
         match compute_folder_digest(tree, folder) {
             Ok(digest) if digest == self.digest => None,
-            Ok(_) => Some(format!("the vendored chart `{folder}` was changed: its digest is not that of the lock file")),
-            Err(why) => Some(format!("the vendored chart `{folder}` cannot be read: {why}")),
+            Ok(_) => Some(format!("{what} was changed: its digest is not that of the lock file")),
+            Err(why) => Some(format!("{what} cannot be read: {why}")),
         }
     }
 }
 
-/// The digest of a folder ([`LockedChart::digest`]).
+/// The digest of a folder ([`LockedSource::digest`]).
 pub fn compute_folder_digest(tree: &dyn FileTree, folder: &str) -> Result<String, String> {
     let mut files = BTreeMap::new();
     let mut bytes_left = MAX_BYTES;
@@ -169,34 +190,34 @@ fn digest_lines(files: &BTreeMap<String, String>) -> String {
     format!("sha256:{}", to_hex(&sha.finalize()))
 }
 
-/// The charts that are vendored in a repo.
-pub struct VendoredCharts<'t> {
+/// The charts and bases that are vendored in a repo.
+pub struct VendoredSources<'t> {
     tree: &'t dyn FileTree,
     lock: Result<VendorLock, String>,
     /// What is wrong about the folders that were compared with their digests, by path and digest.
     checked: Mutex<BTreeMap<(String, String), Option<String>>>,
 }
 
-impl<'t> VendoredCharts<'t> {
+impl<'t> VendoredSources<'t> {
     /// Reads the lock file of a repo. What is wrong about it is an error of each object that needs it.
     pub fn new(tree: &'t dyn FileTree) -> Self {
         Self { tree, lock: VendorLock::read_tree(tree), checked: Mutex::default() }
     }
 
-    /// The folder with a chart that an object names at `pointer`.
-    pub fn find(&self, reference: &ChartReference, pointer: &str) -> Result<String, DescriptionError> {
+    /// The folder with a chart or a base, which is named at `pointer`.
+    pub fn find(&self, reference: &RemoteReference, pointer: &str) -> Result<String, DescriptionError> {
         let refuse = |why: String| Err(DescriptionError::new(pointer, why).with_help(VENDOR_HELP));
         let lock = match &self.lock {
             Ok(lock) => lock,
             Err(why) => return refuse(format!("the lock file `{LOCK_PATH}` {why}")),
         };
-        let Some(chart) = lock.find_chart(reference) else {
-            return refuse(format!("its chart {reference} is not vendored, and only what is in the repo is built"));
+        let Some(source) = lock.find_source(reference) else {
+            return refuse(format!("the {reference} is not vendored, and only what is in the repo is built"));
         };
         let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (chart.path.clone(), chart.digest.clone());
-        match checked.entry(key).or_insert_with(|| chart.find_problem(self.tree)) {
-            None => Ok(chart.path.clone()),
+        let key = (source.path.clone(), source.digest.clone());
+        match checked.entry(key).or_insert_with(|| source.find_problem(self.tree)) {
+            None => Ok(source.folder.iter().fold(source.path.clone(), |path, folder| join_path(&path, folder))),
             Some(problem) => Err(DescriptionError::new(pointer, problem.clone()).with_help(
                 "run `federate vendor`, which downloads it again, and see that no ignore file keeps a part of `vendor` out of git",
             )),

@@ -333,6 +333,11 @@ impl RepoFiles {
         self.contents.iter().flat_map(|contents| &contents.objects)
     }
 
+    /// The files as they are written, by path.
+    pub fn written_texts(&self) -> impl Iterator<Item = (&Arc<str>, &[u8])> {
+        self.texts.iter().map(|(path, text)| (path, text.as_ref()))
+    }
+
     /// A repo with only these objects, which dialects claim, and the settings: enough to read the inventory.
     pub fn inventory_repo(&self, objects: Vec<Object>, claims: &dyn Claims) -> Repo {
         let table = classification::ClaimTable::new(claims, [].iter());

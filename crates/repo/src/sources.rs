@@ -6,7 +6,7 @@ use std::sync::Arc;
 use federate_file_tree::{CachedTree, EntryKind, FileTree, is_folder, is_within};
 use federate_gitops::{
     ArgoReader, DescribedJob, DescribedSource, DescriptionError, FluxReader, GenerationUsage, KUSTOMIZATIONS,
-    ValuesError, VendoredCharts, expand_values,
+    ValuesError, VendoredSources, expand_values,
 };
 use federate_kubernetes::cluster::Apis;
 use federate_kubernetes::sops::is_encrypted;
@@ -392,7 +392,7 @@ impl Runner<'_> {
         let mut described = Vec::new();
         builds.describing.clear();
         let usage = GenerationUsage::default();
-        let vendored = VendoredCharts::new(self.tree);
+        let vendored = VendoredSources::new(self.tree);
         for entry in describing {
             let (path, key) = match &entry.kind {
                 SourceKind::Flux(path) => (path, "flux"),

@@ -13,7 +13,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use federate_builder::{NetworkedProgram, PackedFile, unpack_chart};
-use federate_gitops::{ChartReference, is_chart_name};
+use federate_gitops::{RemoteReference, is_chart_name};
 use federate_kubernetes::hex::to_hex;
 use federate_source::git::program::without_credentials;
 
@@ -26,10 +26,11 @@ const MAX_FILES: usize = 20_000;
 /// The most characters of a message of Helm that are shown.
 const MAX_SHOWN_CHARS: usize = 600;
 
-/// A chart as it was downloaded.
-pub(crate) struct DownloadedChart {
+/// A chart or a base as it was downloaded.
+pub(crate) struct DownloadedSource {
+    /// The version; of a base, the commit.
     pub(crate) version: String,
-    /// The digest of the packaged chart.
+    /// The digest of the packaged chart; of a base, the commit.
     pub(crate) archive: String,
     pub(crate) files: Vec<PackedFile>,
 }
@@ -51,20 +52,20 @@ impl HelmClient {
     /// error is a sentence.
     pub(crate) fn download(
         &self,
-        chart: &ChartReference,
+        chart: &RemoteReference,
         version: Option<&str>,
         folder: &Path,
-    ) -> Result<DownloadedChart, String> {
-        let explain = |why: String| format!("the chart {chart} cannot be downloaded: {why}");
+    ) -> Result<DownloadedSource, String> {
+        let explain = |why: String| format!("the {chart} cannot be downloaded: {why}");
         self.pull(chart, version.unwrap_or(&chart.version), folder).map_err(explain)?;
         let packed = read_archive(folder).map_err(explain)?;
         let read = read_chart(chart, &packed);
-        read.map_err(|why| format!("the chart {chart} was downloaded, and is refused: {why}"))
+        read.map_err(|why| format!("the {chart} was downloaded, and is refused: {why}"))
     }
 
-    fn pull(&self, chart: &ChartReference, version: &str, folder: &Path) -> Result<(), String> {
+    fn pull(&self, chart: &RemoteReference, version: &str, folder: &Path) -> Result<(), String> {
         let mut args: Vec<OsString> = vec!["pull".into()];
-        let ChartReference { repository, name, .. } = chart;
+        let RemoteReference { repository, name, .. } = chart;
         let mut version = Some(version).filter(|version| *version != "*");
         if let Some(registry) = repository.strip_prefix("oci://") {
             let digest = version.take_if(|version| version.starts_with("sha256:"));
@@ -139,7 +140,7 @@ fn read_archive(folder: &Path) -> Result<Vec<u8>, String> {
 }
 
 /// Unpacks a chart, and checks that it is the one that was asked for.
-fn read_chart(chart: &ChartReference, packed: &[u8]) -> Result<DownloadedChart, String> {
+fn read_chart(chart: &RemoteReference, packed: &[u8]) -> Result<DownloadedSource, String> {
     let mut files = unpack_chart(packed).map_err(|why| format!("it cannot be unpacked: {why}"))?;
     // Files of git would change what git stores of the others.
     files.retain(|file| !file.path.split('/').any(|part| part.starts_with(".git")));
@@ -162,7 +163,7 @@ fn read_chart(chart: &ChartReference, packed: &[u8]) -> Result<DownloadedChart, 
         return Err(format!("its Chart.yaml has the version `{}`", version.escape_debug()));
     }
     let archive = format!("sha256:{}", to_hex(&Sha256::digest(packed)));
-    Ok(DownloadedChart { version: version.to_owned(), archive, files })
+    Ok(DownloadedSource { version: version.to_owned(), archive, files })
 }
 
 /// Whether a text can be a version, and so the name of a folder.

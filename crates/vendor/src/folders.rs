@@ -16,11 +16,14 @@ const STAGE_PREFIX: &str = ".federate-new-";
 /// The folder of charts, from the root of the repo.
 pub(crate) const CHARTS_FOLDER: &str = "vendor/charts";
 
-/// What the ignore file of federate in the folder contains: charts are built by those who name them, and are no manifests.
-const IGNORED: &str = "# Written by `federate vendor`: read by builds only, never as manifests.\n/charts/\n/federate.lock.yaml\n";
+/// The folder of bases, from the root of the repo.
+pub(crate) const BASES_FOLDER: &str = "vendor/bases";
+
+/// What the ignore file of federate in the folder contains: what is vendored is built by those who name it, and is no manifest.
+const IGNORED: &str = "# Written by `federate vendor`: read by builds only, never as manifests.\n/charts/\n/bases/\n/federate.lock.yaml\n";
 
 /// What git's attributes in the folder are: a file whose line endings git changes would have another digest.
-const ATTRIBUTES: &str = "# Written by `federate vendor`: digests are those of the bytes.\n/charts/** -text\n";
+const ATTRIBUTES: &str = "# Written by `federate vendor`: digests are those of the bytes.\n/charts/** -text\n/bases/** -text\n";
 
 /// The folder `vendor` of a repo.
 pub(crate) struct VendorFolder<'r> {
@@ -34,6 +37,7 @@ impl<'r> VendorFolder<'r> {
     pub(crate) fn open(root: &'r Path) -> io::Result<Self> {
         let folder = root.join(VENDOR_FOLDER);
         refuse_links(root, CHARTS_FOLDER)?;
+        refuse_links(root, BASES_FOLDER)?;
         fs::create_dir_all(&folder)?;
         for entry in fs::read_dir(&folder)? {
             let entry = entry?;
@@ -53,7 +57,7 @@ impl<'r> VendorFolder<'r> {
         Ok(path)
     }
 
-    /// Writes the files of a chart to a staged folder.
+    /// Writes files to a staged folder.
     pub(crate) fn write_files(&self, name: &str, files: &[PackedFile]) -> io::Result<PathBuf> {
         let folder = self.create_stage(name)?;
         for file in files {
@@ -93,9 +97,10 @@ impl<'r> VendorFolder<'r> {
         write_file(&self.root.join(LOCK_PATH), text)
     }
 
-    /// Removes the folder of a chart, and the folder above it if that is empty then.
+    /// Removes the folder of a chart or a base, and the folder above it if that is empty then.
     pub(crate) fn remove_folder(&self, path: &str) -> io::Result<()> {
-        let parts: Vec<&str> = path.strip_prefix(CHARTS_FOLDER).unwrap_or_default().split('/').collect();
+        let below = [CHARTS_FOLDER, BASES_FOLDER].iter().find_map(|folder| path.strip_prefix(folder));
+        let parts: Vec<&str> = below.unwrap_or_default().split('/').collect();
         let is_own = matches!(parts.as_slice(), ["", name, version]
             if [name, version].iter().all(|part| !part.is_empty() && !part.starts_with('.')));
         if !is_own {

@@ -1,5 +1,5 @@
-//! Vendors the remote charts of a repo: downloads them with `helm` into the folder `vendor`, and writes a lock file that says
-//! what was downloaded, from where, and for which objects.
+//! Vendors the remote charts and bases of a repo: downloads them with `helm` and `git` into the folder `vendor`, and writes a lock file
+//! that says what was downloaded, from where, and for which objects.
 //!
 //! ```text
 //! objects ─► list_requests ─► Vendoring::compare ─► Vendoring::run
@@ -11,6 +11,7 @@
 //! the chart can be read. The lock file is written after the folders, and folders without use are removed last, so that a run that is
 //! killed leaves a lock file whose charts are all there.
 
+mod base;
 mod download;
 mod folders;
 mod request;
@@ -18,7 +19,7 @@ mod result;
 mod vendoring;
 
 pub use download::HelmClient;
-pub use request::{ChartRequest, list_requests};
-pub use result::{ChartChange, VendorResult, VendoredChart};
+pub use request::{VendorRequest, list_requests};
+pub use result::{VendorChange, VendorResult, VendoredSource};
 pub use federate_gitops::vendored::VendorLock;
 pub use vendoring::{Error, UpdateChoice, Vendoring};

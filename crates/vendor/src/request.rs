@@ -1,36 +1,38 @@
-//! What the objects of a repo ask for.
+//! What the objects and kustomizations of a repo ask for.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use federate_file_tree::{CachedTree, FileTree};
 use federate_gitops::{
-    ArgoReader, ChartReference, FluxCharts, GenerationUsage, VendoredCharts, is_argo_source,
+    ArgoReader, FluxCharts, GenerationUsage, KUSTOMIZATIONS, RemoteReference, VendoredSources,
+    is_argo_source, list_kustomization_references,
 };
-use federate_kubernetes::{Cluster, Finding};
+use federate_kubernetes::{Cluster, Finding, Severity};
 use federate_repo::RepoFiles;
+use federate_yaml::Position;
 
-/// A remote chart, with the objects that name it.
+/// A remote chart or base, with the objects and files that name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChartRequest {
-    /// The chart.
-    pub reference: ChartReference,
-    /// The objects.
+pub struct VendorRequest {
+    /// The chart or base.
+    pub reference: RemoteReference,
+    /// The objects and files.
     pub used_by: BTreeSet<String>,
 }
 
-/// The remote charts that the objects of Flux and Argo CD in a repo name, sorted, and what is wrong about these objects.
-/// `ApplicationSet`s are generated for `clusters`.
+/// The remote charts and bases that the objects of Flux and Argo CD and the kustomizations in a repo name, sorted, and what is wrong
+/// about these. `ApplicationSet`s are generated for `clusters`.
 pub fn list_requests(
     files: &RepoFiles,
     tree: &dyn FileTree,
     clusters: &[Cluster],
-) -> (Vec<ChartRequest>, Vec<Finding>) {
+) -> (Vec<VendorRequest>, Vec<Finding>) {
     let tree = CachedTree::new(tree);
     let usage = GenerationUsage::default();
-    let vendored = VendoredCharts::new(&tree);
+    let vendored = VendoredSources::new(&tree);
     let flux = FluxCharts::new(files.written_objects());
     let argo = ArgoReader { tree: &tree, clusters, usage: &usage, vendored: &vendored };
-    let mut requests: BTreeMap<ChartReference, BTreeSet<String>> = BTreeMap::new();
+    let mut requests: BTreeMap<RemoteReference, BTreeSet<String>> = BTreeMap::new();
     let mut findings = Vec::new();
     for object in files.written_objects() {
         let found = if is_argo_source(object) {
@@ -47,7 +49,25 @@ pub fn list_requests(
             Err(error) => findings.push(error.into_finding(object)),
         }
     }
+    for (path, text) in files.written_texts().filter(|(path, _)| is_kustomization(path)) {
+        for (line, found) in list_kustomization_references(text) {
+            match found {
+                Ok(reference) => {
+                    requests.entry(reference).or_default().insert(path.to_string());
+                }
+                Err(error) => {
+                    let at = (line > 0).then_some(Position { line, column: 1 });
+                    let found = Finding::in_file(Severity::Error, "build-failed", path, at, error.why);
+                    findings.push(Finding { help: error.help, ..found });
+                }
+            }
+        }
+    }
     let requests =
-        requests.into_iter().map(|(reference, used_by)| ChartRequest { reference, used_by }).collect();
+        requests.into_iter().map(|(reference, used_by)| VendorRequest { reference, used_by }).collect();
     (requests, findings)
+}
+
+fn is_kustomization(path: &str) -> bool {
+    KUSTOMIZATIONS.contains(&path.rsplit('/').next().unwrap_or_default())
 }

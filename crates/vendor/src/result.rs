@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use federate_gitops::vendored::LockedChart;
+use federate_gitops::RemoteReference;
+use federate_gitops::vendored::LockedSource;
 
 /// The result of `federate vendor -o json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -15,39 +16,42 @@ pub struct VendorResult {
     pub kind: &'static str,
     /// Whether the lock file or a folder was changed; with `--check`, whether one is out of date.
     pub changed: bool,
-    /// The charts, by name, repository and requested version.
-    pub charts: Vec<VendoredChart>,
+    /// The charts and bases, by repository and requested version.
+    pub sources: Vec<VendoredSource>,
 }
 
-/// A chart, and what vendoring did with it.
+/// A chart or a base, and what vendoring did with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct VendoredChart {
-    /// The name of the chart.
+pub struct VendoredSource {
+    /// The name of the chart, or that of the git repository.
     pub name: String,
     /// The address of its repository, without credentials.
     pub repository: String,
-    /// The range of versions that objects ask for.
+    /// The folder of a base in its repository.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
+    /// The range of versions, or the revision, that is asked for.
     pub requested: String,
-    /// The version in the repo; absent if `--check` finds that there is none.
+    /// The version in the repo, of a base the commit; absent if `--check` finds that there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// The version that was there before, if it was another.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub previous_version: Option<String>,
     /// What was done; with `--check`, what is to be done.
-    pub change: ChartChange,
+    pub change: VendorChange,
     /// Why, if the copy in the repo was not what the lock file states.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The objects that ask for it.
+    /// The objects and files that ask for it.
     pub used_by: Vec<String>,
 }
 
-/// What vendoring does with a chart.
+/// What vendoring does with a chart or a base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum ChartChange {
+pub enum VendorChange {
     /// It is as the lock file states.
     Unchanged,
     /// It was not in the lock file.
@@ -56,13 +60,13 @@ pub enum ChartChange {
     Updated,
     /// The copy was missing or changed.
     Restored,
-    /// Other objects ask for it than those in the lock file.
+    /// Other objects or files ask for it than those in the lock file.
     UsersChanged,
-    /// No object asks for it.
+    /// Nothing asks for it.
     Removed,
 }
 
-impl ChartChange {
+impl VendorChange {
     /// The word for people.
     pub fn describe(self) -> &'static str {
         match self {
@@ -76,12 +80,13 @@ impl ChartChange {
     }
 }
 
-impl VendoredChart {
+impl VendoredSource {
     /// The row of an entry of the lock file.
-    pub(crate) fn from_locked(chart: &LockedChart, change: ChartChange) -> Self {
+    pub(crate) fn from_locked(chart: &LockedSource, change: VendorChange) -> Self {
         Self {
             name: chart.name.clone(),
             repository: chart.repository.clone(),
+            folder: chart.folder.clone(),
             requested: chart.requested.clone(),
             version: Some(chart.version.clone()),
             previous_version: None,
@@ -93,29 +98,29 @@ impl VendoredChart {
 }
 
 impl VendorResult {
-    pub(crate) fn new(charts: Vec<VendoredChart>) -> Self {
+    pub(crate) fn new(sources: Vec<VendoredSource>) -> Self {
         Self {
             api_version: "federate.dev/v1alpha1",
             kind: "VendorResult",
-            changed: charts.iter().any(|chart| chart.change != ChartChange::Unchanged),
-            charts,
+            changed: sources.iter().any(|source| source.change != VendorChange::Unchanged),
+            sources,
         }
     }
 
-    /// The result for people: one line for each chart.
+    /// The result for people: one line for each chart and base.
     pub fn format_text(&self) -> String {
         let mut text = String::new();
-        for chart in &self.charts {
-            let version = chart.version.as_deref().unwrap_or("not vendored");
-            let before = chart.previous_version.as_ref().map_or_else(String::new, |old| format!("{old} → "));
-            let reason = chart.reason.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
-            text.push_str(&format!(
-                "{} {} of {}: {before}{version}, {}{reason}\n",
-                chart.name,
-                chart.requested,
-                chart.repository,
-                chart.change.describe()
-            ));
+        for source in &self.sources {
+            let reference = RemoteReference {
+                repository: source.repository.clone(),
+                name: source.name.clone(),
+                version: source.requested.clone(),
+                folder: source.folder.clone(),
+            };
+            let version = source.version.as_deref().unwrap_or("not vendored");
+            let before = source.previous_version.as_ref().map_or_else(String::new, |old| format!("{old} → "));
+            let reason = source.reason.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
+            text.push_str(&format!("{reference}: {before}{version}, {}{reason}\n", source.change.describe()));
         }
         text
     }

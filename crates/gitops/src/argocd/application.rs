@@ -13,7 +13,7 @@ use federate_kubernetes::object::{field_text, pointer_text};
 use federate_kubernetes::{Cluster, ClusterName, Object};
 
 use super::application_set::{GenerationUsage, LocalRepo, generate_applications, server_of};
-use crate::chart_reference::{ChartReference, read_argo_chart};
+use crate::remote_reference::{RemoteReference, read_argo_chart};
 use crate::description::{
     BuildChanges, DescribedChart, DescribedJob, DescribedSource, Description, DescriptionError,
     FolderContent, inspect_folder, list_texts, read_map,
@@ -22,7 +22,7 @@ use crate::description::{FileGeneration, is_packaged_chart};
 use crate::flux::read_local_path;
 use crate::helm_parameters::set_parameter;
 use crate::values::merge_maps;
-use crate::vendored::VendoredCharts;
+use crate::vendored::VendoredSources;
 use federate_file_tree::{CachedTree, EntryKind, find_entry, normalize_path};
 
 /// The address and the name of the cluster in which Argo CD runs.
@@ -80,7 +80,7 @@ pub struct ArgoReader<'f> {
     /// What the `ApplicationSet`s that were read have taken.
     pub usage: &'f GenerationUsage,
     /// The charts that are vendored.
-    pub vendored: &'f VendoredCharts<'f>,
+    pub vendored: &'f VendoredSources<'f>,
 }
 
 impl ArgoReader<'_> {
@@ -102,7 +102,7 @@ impl ArgoReader<'_> {
     }
 
     /// The charts in repositories of charts that an object names.
-    pub fn list_charts(&self, object: &Object) -> Result<Vec<ChartReference>, DescriptionError> {
+    pub fn list_charts(&self, object: &Object) -> Result<Vec<RemoteReference>, DescriptionError> {
         let (applications, at) = if object.id.kind == "Application" {
             (vec![object.body.clone()], "/spec")
         } else {
