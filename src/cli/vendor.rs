@@ -53,11 +53,11 @@ pub(super) struct VendorCommand {
 
 const EXAMPLES: &str = "\
 Examples:
-  federate vendor
+  federate vendor examples/repo
   federate vendor examples/repo --check                   # in CI: is the lock file up to date?
-  federate vendor --update                                # the newest versions that are requested
+  federate vendor examples/repo --update                  # the newest versions that are requested
   federate vendor --update podinfo
-  federate diff --from main                               # what that changes in each cluster";
+  federate diff examples/repo --from main                 # what that changes in each cluster";
 
 impl VendorCommand {
     pub(super) fn run(&self) -> Result<Exit, CommandError> {

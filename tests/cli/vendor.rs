@@ -235,7 +235,10 @@ fn an_update_takes_the_newest_version_and_diff_shows_what_it_changes() {
     // A tool has set a version in the lock file.
     repo.write("flux/releases.yaml", release("a", "web", "1.x"));
     run(&tools, &repo, "vendor").code(0);
-    repo.write(LOCK, repo.read(LOCK).replace("version: 1.1.0", "version: 1.0.0"));
+    repo.write(LOCK, repo.read(LOCK).replace("version: 1.1.0", "version: 2.0.0"));
+    let ran = run(&tools, &repo, "vendor").code(2);
+    assert!(ran.err.contains("has version 2.0.0 of the chart web 1.x of"), "{}", ran.err);
+    repo.write(LOCK, repo.read(LOCK).replace("version: 2.0.0", "version: 1.0.0"));
     run(&tools, &repo, "vendor --check").code(1);
     run(&tools, &repo, "vendor").code(0);
     assert_eq!(lock(&repo)["charts"][0]["path"], "vendor/charts/web/1.0.0");
@@ -316,8 +319,12 @@ fn applications_and_registries_are_vendored() {
     assert_eq!(lock(&repo)["charts"][0]["version"], "1.0.0");
     run(&tools, &repo, "render --out out").code(0);
 
-    let Some(registry) = crate::registry::RealRegistry::start(&repo.path(".home-registry")) else {
-        eprintln!("skipped: this machine lacks docker-registry, which Debian's package has");
+    let storage = Sandbox::new();
+    let Some(registry) = crate::registry::RealRegistry::start(&storage.path("")) else {
+        #[allow(clippy::print_stderr, reason = "whoever runs the tests must know")]
+        {
+            eprintln!("skipped: this machine lacks docker-registry, which Debian's package has");
+        }
         return;
     };
     for version in ["1.0.0", "1.3.0"] {
@@ -512,7 +519,9 @@ fn bases_are_vendored_and_built_and_what_they_do_not_name_stays_out() {
     remote.git("clone -q --bare . shop.git");
     let address = format!("file://{}", remote.path("shop.git").display());
     let kustomization = |folder: &str| format!("resources: ['{address}//{folder}?ref=main']\nnameSuffix: -eu\n");
-    let repo = clusters_repo().file("apps/web/kustomization.yaml", kustomization("config/prod"));
+    let repo = clusters_repo()
+        .file("federate.yaml", "sources: [{kustomize: apps/web}]\n")
+        .file("apps/web/kustomization.yaml", kustomization("config/prod"));
     repo.write(".gitignore", "/.home/\n/.cache/\n/out/\n");
     let refused = run(&tools, &repo, "render --out out").code(2);
     assert!(refused.err.contains("apps/web/kustomization.yaml:1"), "{}", refused.err);

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
-use federate_gitops::RemoteReference;
+use federate_gitops::{RemoteReference, VersionConstraint};
 use federate_gitops::vendored::{LOCK_PATH, LockedSource, VendorLock};
 use federate_kubernetes::finding::join_names;
 use federate_kubernetes::hex::to_hex;
@@ -205,6 +205,9 @@ impl<'r> Vendoring<'r> {
             let locked = LockedSource { used_by: row.used_by.clone(), ..known.clone() };
             return Ok(ResolvedSource { locked, row, downloaded: None });
         }
+        if let Some(known) = known.filter(|known| !is_updated && !has_path_of_version(known)) {
+            check_range(known, reference)?;
+        }
         report(&reference.to_string());
         let exact = known.filter(|_| !is_updated).map(|known| known.version.as_str());
         let downloaded = match (&reference.folder, helm) {
@@ -300,6 +303,18 @@ fn list_paths(source: &LockedSource) -> [String; 2] {
     let digest = Sha256::digest(format!("{repository}\0{}", folder.as_deref().unwrap_or_default()));
     let distinct = format!("{plain}-{}", to_hex(digest.get(..4).unwrap_or_default()));
     [plain, distinct]
+}
+
+/// Refuses a version that a tool has set in the lock file, unless it is in the requested range.
+fn check_range(known: &LockedSource, reference: &RemoteReference) -> Result<(), String> {
+    let range = VersionConstraint::parse(&reference.version);
+    if range.is_none_or(|range| range.includes_version(&known.version)) {
+        return Ok(());
+    }
+    Err(format!(
+        "the lock file has version {} of the {reference}, which is not in that range; change the range in what asks for it",
+        known.version
+    ))
 }
 
 /// Whether an entry has a folder of its version. It has not if a tool has set another version in the lock file.
