@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::selection::SelectionArgs;
 use super::settings::OutputFormat;
 use super::{CommandError, Exit, print_notice, print_text, print_value, use_color};
 use federate_builder::{NetworkedProgram, ProgramPaths, Tool};
 use federate_dialects::DIALECTS;
+use federate_repo::ReadOptions;
 use federate_report::findings;
 use federate_session::{Session, SessionOptions};
 use federate_source::WorkTree;
@@ -46,9 +46,6 @@ pub(super) struct VendorCommand {
     /// Print no progress and no summary
     #[arg(long, short)]
     quiet: bool,
-
-    #[command(flatten)]
-    selection: SelectionArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -62,7 +59,8 @@ Examples:
 impl VendorCommand {
     pub(super) fn run(&self) -> Result<Exit, CommandError> {
         let tree = WorkTree::open(&self.repo).map_err(|finding| CommandError::Failed(finding.message))?;
-        let read = self.selection.read_options(&self.repo, &tree, None)?;
+        // The lock file is that of the whole repo: what is not read would be removed from it.
+        let read = ReadOptions::default();
         let files = federate_repo::read_files(&tree, &read);
         // Without a builder, it is the inventory as it is written, and nothing is built.
         let session = Session::open(&tree, SessionOptions::new(DIALECTS).with_read(read));
