@@ -100,7 +100,6 @@ Examples:
   federate render examples/repo --out out                 # the manifests of every cluster
   federate commit examples/repo --branch rendered --push  # publish the manifests with git
   federate apply examples/repo --dry-run=server           # what applying would do
-  federate drift examples/repo                            # what differs in the clusters
 
 Exit codes: 0 nothing to report · 1 findings or differences · 2 error";
 

@@ -78,7 +78,9 @@ impl VendorCommand {
         }
         if !self.quiet {
             print_notice(match (self.check, result.changed, result.sources.is_empty()) {
-                (true, true, _) => "`vendor` is out of date: run `federate vendor`, and commit the folder `vendor`\n",
+                (true, true, _) => {
+                    "`vendor` is out of date: run `federate vendor`, and commit the folder `vendor`\n"
+                }
                 (false, true, _) => "commit the folder `vendor`\n",
                 (_, false, true) => "nothing names a remote chart or base\n",
                 (_, false, false) => "",
@@ -94,12 +96,12 @@ impl VendorCommand {
             Some(names) => UpdateChoice::Named(names.iter().cloned().collect()),
         };
         let helm = || {
-            NetworkedProgram::find(&ProgramPaths::from_environment(), Tool::Helm).map(HelmClient::new).map_err(
-                |error| match error.help {
+            NetworkedProgram::find(&ProgramPaths::from_environment(), Tool::Helm)
+                .map(HelmClient::new)
+                .map_err(|error| match error.help {
                     Some(help) => format!("{}: {help}", error.why),
                     None => error.why,
-                },
-            )
+                })
         };
         let report = |chart: &str| {
             if !self.quiet {

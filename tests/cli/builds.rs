@@ -333,7 +333,7 @@ fn hostile_kustomizations_are_refused_before_anything_starts() {
         ),
         (
             "helmCharts: [{name: a, repo: \"https://example.com\"}]\n",
-            "list it in federate.yaml: `sources: [{chart: FOLDER}]`",
+            "list the chart in federate.yaml: `sources: [{chart: vendor/charts/NAME/VERSION}]`",
         ),
         ("resources: [missing.yaml]\n", "`app/missing.yaml` is not in the repo"),
     ] {

@@ -229,7 +229,7 @@ fn an_application_is_a_chart_or_a_kustomization_for_its_destination() {
     let web = repo.read("out/m1/shop/deployment.apps_my-web.yaml");
     assert!(web.contains("replicas: 5") && web.contains("nginx:9") && web.contains("a: b"), "{web}");
     for (source, expected) in [
-        ("chart: redis", "is in a registry"),
+        ("chart: redis", "is not vendored"),
         ("path: plain, plugin: {name: x}", "federate runs no plugins"),
         ("path: charts/api, helm: {valueFiles: [../../../etc/passwd]}", "is outside of the repo"),
         ("path: charts/api, helm: {valueFiles: ['https://example.com/v.yaml']}", "is a URL"),

@@ -64,7 +64,12 @@ impl ChartServer {
     }
 }
 
-fn answer(mut stream: TcpStream, answers: &Answers, requests: &Mutex<Vec<String>>, demands: &Mutex<Option<String>>) {
+fn answer(
+    mut stream: TcpStream,
+    answers: &Answers,
+    requests: &Mutex<Vec<String>>,
+    demands: &Mutex<Option<String>>,
+) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut line = String::new();
     if reader.read_line(&mut line).is_err() {
@@ -104,7 +109,8 @@ fn package(tools: &Tools, name: &str, version: &str) -> Vec<u8> {
         .file("c/values-large.yaml", "size: large\n")
         .file("c/templates/map.yaml", map);
     let mut command = Command::new(tools.helm.as_ref().unwrap());
-    let output = command.args(["package", "c"]).current_dir(chart.path("")).env("HOME", chart.path("")).output();
+    let output =
+        command.args(["package", "c"]).current_dir(chart.path("")).env("HOME", chart.path("")).output();
     let output = output.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     std::fs::read(chart.path(&format!("{name}-{version}.tgz"))).unwrap()
@@ -138,7 +144,11 @@ fn run(tools: &Tools, repo: &Sandbox, line: &str) -> Ran {
 
 fn command(tools: &Tools, repo: &Sandbox, line: &str) -> Command {
     let mut command = tools.command(repo, line);
-    command.env("HOME", repo.path(".home")).env_remove("XDG_CONFIG_HOME").env_remove("HTTP_PROXY").env_remove("http_proxy");
+    command
+        .env("HOME", repo.path(".home"))
+        .env_remove("XDG_CONFIG_HOME")
+        .env_remove("HTTP_PROXY")
+        .env_remove("http_proxy");
     command.env("XDG_CACHE_HOME", repo.path(".home/cache"));
     command
 }
@@ -166,7 +176,10 @@ fn a_chart_of_a_repository_is_vendored_once_and_built_without_the_network() {
     assert!(refused.err.contains("run `federate vendor`"), "{}", refused.err);
     assert_eq!(server.take_requests(), [""; 0], "a build asks no server");
     let check = run(&tools, &repo, "vendor --check").code(1);
-    assert!(check.out.contains("not vendored, added") && check.err.contains("run `federate vendor`"), "{check:?}");
+    assert!(
+        check.out.contains("not vendored, added") && check.err.contains("run `federate vendor`"),
+        "{check:?}"
+    );
     assert_eq!(server.take_requests(), [""; 0]);
 
     let ran = run(&tools, &repo, "vendor -o json").code(0);
@@ -193,7 +206,11 @@ fn a_chart_of_a_repository_is_vendored_once_and_built_without_the_network() {
     assert_eq!(server.take_requests(), [""; 0], "what is locked is not asked for");
     let all = rendered(&repo, "m1");
     let names: Vec<&str> = all.keys().map(String::as_str).collect();
-    assert_eq!(names, ["\"ConfigMap\" \"a-web\"", "\"ConfigMap\" \"b-web\""], "the chart itself is no manifest");
+    assert_eq!(
+        names,
+        ["\"ConfigMap\" \"a-web\"", "\"ConfigMap\" \"b-web\""],
+        "the chart itself is no manifest"
+    );
     assert_eq!(all[names[0]]["data"], json!({"version": "1.4.0", "size": "small"}));
 }
 
@@ -211,13 +228,26 @@ fn an_update_takes_the_newest_version_and_diff_shows_what_it_changes() {
     server.publish(&tools, &[("web", "1.0.0"), ("web", "1.1.0"), ("db", "1.0.0"), ("db", "1.2.0")]);
     assert!(run(&tools, &repo, "vendor").code(0).out.contains("unchanged"), "a locked version stays");
     let unknown = run(&tools, &repo, "vendor --update cache").code(2);
-    assert!(unknown.err.contains("nothing asks for a chart or base `cache`: --update takes db, web"), "{}", unknown.err);
+    assert!(
+        unknown.err.contains("nothing asks for a chart or base `cache`: --update takes db, web"),
+        "{}",
+        unknown.err
+    );
     let ran = run(&tools, &repo, "vendor --update web").code(0);
     assert!(ran.out.contains("web ^1.0 of") && ran.out.contains(": 1.0.0 → 1.1.0, updated"), "{}", ran.out);
-    assert_eq!(repo.files("vendor/charts"), [
-        "db/1.0.0/Chart.yaml", "db/1.0.0/templates/map.yaml", "db/1.0.0/values-large.yaml", "db/1.0.0/values.yaml",
-        "web/1.1.0/Chart.yaml", "web/1.1.0/templates/map.yaml", "web/1.1.0/values-large.yaml", "web/1.1.0/values.yaml",
-    ]);
+    assert_eq!(
+        repo.files("vendor/charts"),
+        [
+            "db/1.0.0/Chart.yaml",
+            "db/1.0.0/templates/map.yaml",
+            "db/1.0.0/values-large.yaml",
+            "db/1.0.0/values.yaml",
+            "web/1.1.0/Chart.yaml",
+            "web/1.1.0/templates/map.yaml",
+            "web/1.1.0/values-large.yaml",
+            "web/1.1.0/values.yaml",
+        ]
+    );
     let diff = run(&tools, &repo, "diff --from HEAD").code(1);
     assert!(diff.out.contains("1.0.0") && diff.out.contains("1.1.0"), "{}", diff.out);
     let json = run(&tools, &repo, "diff --from HEAD -o json").code(1).out;
@@ -228,7 +258,8 @@ fn an_update_takes_the_newest_version_and_diff_shows_what_it_changes() {
     // The object asks for another range: the lock is out of date.
     repo.write("flux/releases.yaml", release("a", "web", "1.0.0"));
     let check = run(&tools, &repo, "vendor --check -o json").code(1).json();
-    let changes: Vec<&str> = check["sources"].as_array().unwrap().iter().filter_map(|one| one["change"].as_str()).collect();
+    let changes: Vec<&str> =
+        check["sources"].as_array().unwrap().iter().filter_map(|one| one["change"].as_str()).collect();
     assert_eq!(changes, ["added", "removed", "removed"]);
     run(&tools, &repo, "vendor").code(0);
     assert!(repo.files("vendor/charts").iter().all(|file| file.starts_with("web/1.0.0/")));
@@ -337,14 +368,18 @@ fn applications_and_registries_are_vendored() {
         "apiVersion: source.toolkit.fluxcd.io/v1\nkind: OCIRepository\nmetadata: {{name: web, namespace: shop}}\nspec: {{url: 'oci://{}/charts/web', ref: {{semver: '<1.3'}}}}\n---\napiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {{name: a, namespace: shop}}\nspec: {{chartRef: {{kind: OCIRepository, name: web}}}}\n",
         registry.host
     );
-    let argo = application(&format!("source: {{repoURL: {}/charts, chart: web, targetRevision: '>=1.0.0'}}", registry.host));
+    let argo = application(&format!(
+        "source: {{repoURL: {}/charts, chart: web, targetRevision: '>=1.0.0'}}",
+        registry.host
+    ));
     let repo = clusters_repo()
         .file("federate.yaml", "sources: [{flux: flux}, {argocd: argo}]\n")
         .file("flux/a.yaml", oci)
         .file("argo/app.yaml", argo);
     run(&tools, &repo, "vendor").code(0);
     let locked = lock(&repo);
-    let versions: Vec<&Value> = locked["charts"].as_array().unwrap().iter().map(|chart| &chart["version"]).collect();
+    let versions: Vec<&Value> =
+        locked["charts"].as_array().unwrap().iter().map(|chart| &chart["version"]).collect();
     assert_eq!(versions, ["1.0.0", "1.3.0"]);
     run(&tools, &repo, "render --out out").code(0);
     let all = rendered(&repo, "m2");
@@ -363,9 +398,14 @@ fn credentials_are_those_of_helm_and_are_never_shown() {
     let denied = run(&tools, &repo, "vendor").code(2);
     assert!(denied.err.contains("401") && denied.err.contains("helm repo add"), "{}", denied.err);
     assert!(!repo.path(LOCK).exists());
-    helm(&tools, &repo, &["repo", "add", "own", &server.address, "--username", "user", "--password", "hunter2"]);
+    helm(
+        &tools,
+        &repo,
+        &["repo", "add", "own", &server.address, "--username", "user", "--password", "hunter2"],
+    );
     let ran = run(&tools, &repo, "vendor").code(0);
-    let written: String = repo.files("vendor").iter().map(|file| repo.read(&format!("vendor/{file}"))).collect();
+    let written: String =
+        repo.files("vendor").iter().map(|file| repo.read(&format!("vendor/{file}"))).collect();
     for text in [&ran.out, &ran.err, &written] {
         assert!(!text.contains("hunter2") && !text.contains("dXNlcjpodW50ZXIy"), "{text}");
     }
@@ -382,7 +422,8 @@ fn credentials_are_those_of_helm_and_are_never_shown() {
 
 /// A packaged chart with one more file at a path that `tar` would not write by itself.
 fn pack_with_path(path: &str) -> Vec<u8> {
-    let mut archive = tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
+    let mut archive =
+        tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
     for (name, text) in [("web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.0.0\n"), (path, "x\n")] {
         let mut header = tar::Header::new_gnu();
         header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
@@ -404,19 +445,50 @@ fn hostile_repositories_are_refused_and_change_nothing() {
     };
     let plain = index("web", "1.0.0", "web-1.0.0.tgz");
     let named = |name: &str, version: &str| {
-        let chart = Sandbox::new().file("web/Chart.yaml", format!("apiVersion: v2\nname: {name}\nversion: {version}\n"));
+        let chart = Sandbox::new()
+            .file("web/Chart.yaml", format!("apiVersion: v2\nname: {name}\nversion: {version}\n"));
         let mut tar = Command::new("tar");
         assert!(tar.args(["czf", "o.tgz", "web"]).current_dir(chart.path("")).status().unwrap().success());
         std::fs::read(chart.path("o.tgz")).unwrap()
     };
     let cases: [(&str, String, (u16, String, Vec<u8>), &str); 7] = [
-        ("a path out of the chart", plain.clone(), (200, String::new(), pack_with_path("web/../../evil")), "is refused"),
-        ("another name", plain.clone(), (200, String::new(), named("../../evil", "1.0.0")), "the name `../../evil`"),
-        ("a version that is a path", plain.clone(), (200, String::new(), named("web", "1.0.0-../../x")), "is refused: its Chart.yaml has the version"),
+        (
+            "a path out of the chart",
+            plain.clone(),
+            (200, String::new(), pack_with_path("web/../../evil")),
+            "is refused",
+        ),
+        (
+            "another name",
+            plain.clone(),
+            (200, String::new(), named("../../evil", "1.0.0")),
+            "the name `../../evil`",
+        ),
+        (
+            "a version that is a path",
+            plain.clone(),
+            (200, String::new(), named("web", "1.0.0-../../x")),
+            "is refused: its Chart.yaml has the version",
+        ),
         ("no archive", plain.clone(), (200, String::new(), b"hello".to_vec()), "cannot be"),
-        ("a file of this machine", index("web", "1.0.0", "file:///etc/passwd"), (404, String::new(), Vec::new()), "cannot be downloaded"),
-        ("redirects without end", plain.clone(), (302, "Location: /charts/web-1.0.0.tgz\r\n".to_owned(), Vec::new()), "redirect"),
-        ("a redirect to a file", plain, (302, "Location: file:///etc/passwd\r\n".to_owned(), Vec::new()), "cannot be downloaded"),
+        (
+            "a file of this machine",
+            index("web", "1.0.0", "file:///etc/passwd"),
+            (404, String::new(), Vec::new()),
+            "cannot be downloaded",
+        ),
+        (
+            "redirects without end",
+            plain.clone(),
+            (302, "Location: /charts/web-1.0.0.tgz\r\n".to_owned(), Vec::new()),
+            "redirect",
+        ),
+        (
+            "a redirect to a file",
+            plain,
+            (302, "Location: file:///etc/passwd\r\n".to_owned(), Vec::new()),
+            "cannot be downloaded",
+        ),
     ];
     for (what, index, (status, head, body), expected) in cases {
         server.answer("index.yaml", 200, "", index);
@@ -473,7 +545,8 @@ fn a_run_that_is_killed_loses_nothing() {
     run(&tools, &repo, "vendor").code(0);
     server.publish(&tools, &[("web", "1.0.0"), ("web", "1.1.0"), ("db", "1.0.0"), ("db", "1.1.0")]);
     for kill in 0..kills(4) {
-        let mut child = command(&tools, &repo, "vendor --update -q").stdout(std::process::Stdio::null()).spawn().unwrap();
+        let mut child =
+            command(&tools, &repo, "vendor --update -q").stdout(std::process::Stdio::null()).spawn().unwrap();
         thread::sleep(std::time::Duration::from_millis(u64::from(kill) * 60));
         let _ = child.kill();
         let _ = child.wait();
@@ -494,7 +567,11 @@ fn what_is_not_vendored_by_federate_is_kept() {
     let repo = flux_repo(&server.address, &release("a", "web", "1.x"));
     repo.write("vendor/charts/web/1.0.0/values.yaml", "size: mine\n");
     let ran = run(&tools, &repo, "vendor").code(2);
-    assert!(ran.err.contains("`vendor/charts/web/1.0.0` is there, and is not in the lock file"), "{}", ran.err);
+    assert!(
+        ran.err.contains("`vendor/charts/web/1.0.0` is there, and is not in the lock file"),
+        "{}",
+        ran.err
+    );
     assert_eq!(repo.read("vendor/charts/web/1.0.0/values.yaml"), "size: mine\n");
     repo.write(LOCK, "kind: Other\n");
     let ran = run(&tools, &repo, "vendor").code(2);
@@ -518,7 +595,8 @@ fn bases_are_vendored_and_built_and_what_they_do_not_name_stays_out() {
     let first = remote.git("rev-parse HEAD").trim().to_owned();
     remote.git("clone -q --bare . shop.git");
     let address = format!("file://{}", remote.path("shop.git").display());
-    let kustomization = |folder: &str| format!("resources: ['{address}//{folder}?ref=main']\nnameSuffix: -eu\n");
+    let kustomization =
+        |folder: &str| format!("resources: ['{address}//{folder}?ref=main']\nnameSuffix: -eu\n");
     let repo = clusters_repo()
         .file("federate.yaml", "sources: [{kustomize: apps/web}]\n")
         .file("apps/web/kustomization.yaml", kustomization("config/prod"));
@@ -530,10 +608,16 @@ fn bases_are_vendored_and_built_and_what_they_do_not_name_stays_out() {
     run(&tools, &repo, "vendor --check").code(1);
     run(&tools, &repo, "vendor").code(0);
     let locked = &lock(&repo)["bases"][0];
-    assert_eq!((&locked["version"], &locked["usedBy"]), (&json!(first), &json!(["apps/web/kustomization.yaml"])));
+    assert_eq!(
+        (&locked["version"], &locked["usedBy"]),
+        (&json!(first), &json!(["apps/web/kustomization.yaml"]))
+    );
     assert_eq!(locked["path"], json!(format!("vendor/bases/shop/{}", &first[..12])));
     let files = repo.files(&format!("vendor/bases/shop/{}", &first[..12]));
-    assert_eq!(files, ["config/base/kustomization.yaml", "config/base/web.yaml", "config/prod/kustomization.yaml"]);
+    assert_eq!(
+        files,
+        ["config/base/kustomization.yaml", "config/base/web.yaml", "config/prod/kustomization.yaml"]
+    );
     let ran = run(&tools, &repo, "render --out out").code(0);
     assert_eq!(ran.err, "");
     assert!(rendered(&repo, "m1").contains_key("\"Deployment\" \"prod-web-eu\""));
@@ -552,16 +636,27 @@ fn bases_are_vendored_and_built_and_what_they_do_not_name_stays_out() {
     repo.write("vendor/bases/shop/x", "");
     run(&tools, &repo, "vendor --check").code(0);
     // What the base itself lacks, or must not have.
-    for (folder, expected) in [("config/far", "config/far/kustomization.yaml:1: the base https://h/a.git//b"), ("none", "has no kustomization")] {
+    for (folder, expected) in [
+        ("config/far", "config/far/kustomization.yaml:1: the base https://h/a.git//b"),
+        ("none", "has no kustomization"),
+    ] {
         repo.write("apps/web/kustomization.yaml", kustomization(folder));
         let ran = run(&tools, &repo, "vendor").code(2);
-        assert!(ran.err.contains("was downloaded, and is refused") && ran.err.contains(expected), "{}", ran.err);
+        assert!(
+            ran.err.contains("was downloaded, and is refused") && ran.err.contains(expected),
+            "{}",
+            ran.err
+        );
     }
     for written in ["https://user:hunter2@h/a.git//b", "https://h/a//b?ref=--upload-pack=hunter2"] {
         repo.write("apps/web/kustomization.yaml", format!("resources: ['{written}']\n"));
         for line in ["vendor", "render --out out"] {
             let ran = run(&tools, &repo, line).code(2);
-            assert!(ran.err.contains("apps/web/kustomization.yaml:1") && !ran.err.contains("hunter2"), "{}", ran.err);
+            assert!(
+                ran.err.contains("apps/web/kustomization.yaml:1") && !ran.err.contains("hunter2"),
+                "{}",
+                ran.err
+            );
         }
     }
 }

@@ -79,13 +79,12 @@ impl BuildInputs {
 
     /// Reads the files of a job.
     pub(crate) fn read_job(source: &dyn FileTree, job: &BuildJob) -> Result<Self, BuildError> {
-        let mut reader =
-            Reader {
-                source,
-                inputs: Self::default(),
-                kustomizations: Kustomizations::default(),
-                vendored: OnceCell::new(),
-            };
+        let mut reader = Reader {
+            source,
+            inputs: Self::default(),
+            kustomizations: Kustomizations::default(),
+            vendored: OnceCell::new(),
+        };
         match job {
             BuildJob::Kustomization(job) => {
                 let folder = job.folder.as_str();

@@ -20,7 +20,8 @@ const MAX_TIME: Duration = Duration::from_mins(3);
 
 /// The limits in the units of a shell: KiB of memory, blocks of 512 bytes of a file, seconds of a core.
 #[cfg(target_os = "linux")]
-const SHELL_LIMITS: &str = "ulimit -d 1048576; ulimit -f 131072; ulimit -t 120; ulimit -c 0; exec \"$0\" \"$@\"";
+const SHELL_LIMITS: &str =
+    "ulimit -d 1048576; ulimit -f 131072; ulimit -t 120; ulimit -c 0; exec \"$0\" \"$@\"";
 
 /// A program that reaches servers.
 pub struct NetworkedProgram(Program);

@@ -13,12 +13,12 @@ use federate_kubernetes::Object;
 use federate_kubernetes::hex::to_hex;
 use federate_kubernetes::object::{field_text, pointer_text};
 
-use crate::remote_reference::{FluxCharts, ReleaseChart};
 use crate::description::{
     BuildChanges, DescribedChart, DescribedJob, DescribedSource, Description, DescriptionError,
     FolderContent, inspect_folder, list_texts, read_map,
 };
 use crate::description::{FileGeneration, is_packaged_chart};
+use crate::remote_reference::{FluxCharts, ReleaseChart};
 use crate::values::merge_maps;
 use crate::vendored::VendoredSources;
 use federate_file_tree::{CachedTree, EntryKind, find_entry, normalize_path};

@@ -70,18 +70,19 @@ impl RemoteReference {
     /// The base that a kustomization names as a resource; `None` if that is not in a git repository.
     pub fn parse_base(written: &str) -> Option<Result<Self, DescriptionError>> {
         let is_forced = written.starts_with("git::");
-        let (target, query) = written.trim_start_matches("git::").split_once('?').unwrap_or((
-            written.trim_start_matches("git::"),
-            "",
-        ));
+        let (target, query) = written
+            .trim_start_matches("git::")
+            .split_once('?')
+            .unwrap_or((written.trim_start_matches("git::"), ""));
         let revision = query
             .split('&')
             .find_map(|part| part.strip_prefix("ref=").or_else(|| part.strip_prefix("version=")))
             .unwrap_or_default();
-        let target = match ["github.com/", "gh:", "github.com:"].iter().find_map(|start| target.strip_prefix(start)) {
-            Some(rest) => format!("https://github.com/{rest}"),
-            None => target.to_owned(),
-        };
+        let target =
+            match ["github.com/", "gh:", "github.com:"].iter().find_map(|start| target.strip_prefix(start)) {
+                Some(rest) => format!("https://github.com/{rest}"),
+                None => target.to_owned(),
+            };
         let schemes = ["https://", "http://", "ssh://", "file://"];
         let start = match schemes.iter().find(|scheme| target.starts_with(**scheme)) {
             Some(scheme) => scheme.len(),
@@ -95,13 +96,15 @@ impl RemoteReference {
 
     fn new_base(repository: &str, folder: &str, revision: &str) -> Result<Self, DescriptionError> {
         let refuse = |why: &str| Err(DescriptionError::new("", why));
-        let authority = repository.split_once("://").map_or("", |(_, rest)| rest.split('/').next().unwrap_or_default());
+        let authority =
+            repository.split_once("://").map_or("", |(_, rest)| rest.split('/').next().unwrap_or_default());
         let user = authority.rsplit_once('@').map(|(user, _)| user);
         if user.is_some_and(|user| user.contains(':') || !repository.starts_with("ssh://")) {
             return Err(DescriptionError::new("", "the address of its repository contains credentials")
                 .with_help("remove them, and let a credential helper of git (`git config credential.helper`) store them"));
         }
-        let is_odd = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '\\' | '"' | '\'' | '<' | '>' | '#');
+        let is_odd =
+            |c: char| c.is_whitespace() || c.is_control() || matches!(c, '\\' | '"' | '\'' | '<' | '>' | '#');
         let texts = [repository, folder, revision];
         if texts.iter().any(|text| text.len() > MAX_TEXT_LENGTH || text.contains(is_odd)) {
             return refuse("the address of its repository is not valid");
@@ -111,7 +114,9 @@ impl RemoteReference {
         let folder = normalize_path(folder).ok();
         let revision = if revision.is_empty() { "HEAD" } else { revision };
         match folder {
-            Some(folder) if is_chart_name(name) && !revision.starts_with(['-', '+']) && !revision.contains(':') => {
+            Some(folder)
+                if is_chart_name(name) && !revision.starts_with(['-', '+']) && !revision.contains(':') =>
+            {
                 Ok(Self {
                     repository: repository.trim_end_matches('/').to_owned(),
                     name: name.to_owned(),
@@ -149,8 +154,11 @@ fn split_repository(target: &str, start: usize) -> Option<(String, String)> {
 /// The charts and bases that a kustomization names in other repositories, each with the line of it in `text`, or what is wrong about
 /// it there. Texts that are not YAML name none.
 pub fn list_kustomization_references(text: &[u8]) -> Vec<(u32, Result<RemoteReference, DescriptionError>)> {
-    let Some(document) = federate_yaml::read_stream(text).documents.into_iter().next() else { return Vec::new() };
-    let list = |key: &str| document.value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let Some(document) = federate_yaml::read_stream(text).documents.into_iter().next() else {
+        return Vec::new();
+    };
+    let list =
+        |key: &str| document.value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let mut found = Vec::new();
     let mut add = |pointer: String, reference| {
         let line = federate_yaml::locate_nearest(text, document.index, &pointer).map_or(0, |at| at.line);
@@ -163,7 +171,9 @@ pub fn list_kustomization_references(text: &[u8]) -> Vec<(u32, Result<RemoteRefe
             }
         }
     }
-    for (index, chart) in list("helmCharts").iter().enumerate().filter(|(_, chart)| !field_text(chart, "repo").is_empty()) {
+    for (index, chart) in
+        list("helmCharts").iter().enumerate().filter(|(_, chart)| !field_text(chart, "repo").is_empty())
+    {
         let pointer = format!("/helmCharts/{index}");
         let (repository, name) = (field_text(chart, "repo"), field_text(chart, "name"));
         let reference = RemoteReference::new(repository, name, field_text(chart, "version"), &pointer);
@@ -300,7 +310,8 @@ impl<'f> FluxCharts<'f> {
                 }
                 _ => format!("its source is a {kind}, of which no chart is built"),
             };
-            DescriptionError::new(pointer, why).with_help("commit the object that names the repository of the chart")
+            DescriptionError::new(pointer, why)
+                .with_help("commit the object that names the repository of the chart")
         })
     }
 
@@ -365,7 +376,12 @@ mod tests {
             let parsed = RemoteReference::parse_base(written).map(Result::unwrap);
             assert_eq!(parsed.unwrap().to_string(), expected, "{written}");
         }
-        for written in ["../base", "https://h/a.yaml", "https://github.com/a/b/releases/download/v1/x.yaml", "ext::sh -c x"] {
+        for written in [
+            "../base",
+            "https://h/a.yaml",
+            "https://github.com/a/b/releases/download/v1/x.yaml",
+            "ext::sh -c x",
+        ] {
             assert!(RemoteReference::parse_base(written).is_none(), "{written}");
         }
         for written in [

@@ -13,8 +13,8 @@ use sha2::{Digest as _, Sha256};
 use federate_file_tree::{EntryKind, FileTree, find_entry, is_folder, join_path, normalize_path};
 use federate_kubernetes::hex::to_hex;
 
-use crate::remote_reference::RemoteReference;
 use crate::description::DescriptionError;
+use crate::remote_reference::RemoteReference;
 
 /// The folder of what is vendored.
 pub const VENDOR_FOLDER: &str = "vendor";
@@ -91,7 +91,12 @@ pub struct LockedSource {
 
 impl Default for VendorLock {
     fn default() -> Self {
-        Self { api_version: LockApiVersion::V1Alpha1, kind: LockKind::VendorLock, charts: Vec::new(), bases: Vec::new() }
+        Self {
+            api_version: LockApiVersion::V1Alpha1,
+            kind: LockKind::VendorLock,
+            charts: Vec::new(),
+            bases: Vec::new(),
+        }
     }
 }
 

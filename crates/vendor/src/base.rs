@@ -11,8 +11,8 @@ use git2::Repository;
 use federate_builder::{PackedFile, list_kustomization_files};
 use federate_file_tree::FileTree;
 use federate_gitops::RemoteReference;
-use federate_source::git::{GitLocation, GitRevision};
 use federate_source::git::program::{GitCommand, GitLimits};
+use federate_source::git::{GitLocation, GitRevision};
 
 use crate::download::DownloadedSource;
 
@@ -55,8 +55,7 @@ pub(crate) fn download_base(
 fn read_files(stage: &Path, repository: &Repository, folder: &str) -> Result<DownloadedSource, String> {
     let location =
         GitLocation { git_dir: stage.join("git"), work_tree: None, prefix: String::new(), embedded: false };
-    let resolved =
-        location.resolve_revision(repository, FETCHED_REF).map_err(|why| why.to_string())?;
+    let resolved = location.resolve_revision(repository, FETCHED_REF).map_err(|why| why.to_string())?;
     let commit = resolved.commit.to_string();
     let tree = GitRevision::open_folder(location, &resolved).map_err(|why| why.to_string())?;
     let listed = list_kustomization_files(&tree, folder).map_err(|error| {
@@ -67,5 +66,9 @@ fn read_files(stage: &Path, repository: &Repository, folder: &str) -> Result<Dow
         let bytes = tree.read_file(&path).map_err(|why| format!("`{path}`: {why}"))?;
         Ok(PackedFile { path, bytes })
     });
-    Ok(DownloadedSource { files: files.collect::<Result<_, String>>()?, archive: commit.clone(), version: commit })
+    Ok(DownloadedSource {
+        files: files.collect::<Result<_, String>>()?,
+        archive: commit.clone(),
+        version: commit,
+    })
 }

@@ -23,7 +23,8 @@ pub(crate) const BASES_FOLDER: &str = "vendor/bases";
 const IGNORED: &str = "# Written by `federate vendor`: read by builds only, never as manifests.\n/charts/\n/bases/\n/federate.lock.yaml\n";
 
 /// What git's attributes in the folder are: a file whose line endings git changes would have another digest.
-const ATTRIBUTES: &str = "# Written by `federate vendor`: digests are those of the bytes.\n/charts/** -text\n/bases/** -text\n";
+const ATTRIBUTES: &str =
+    "# Written by `federate vendor`: digests are those of the bytes.\n/charts/** -text\n/bases/** -text\n";
 
 /// The folder `vendor` of a repo.
 pub(crate) struct VendorFolder<'r> {
@@ -72,7 +73,13 @@ impl<'r> VendorFolder<'r> {
 
     /// Puts a staged folder in the place of `path`. What is there must be what the lock file names (`is_own`), or have the same digest,
     /// as after a run that was killed.
-    pub(crate) fn place_folder(&self, staged: &Path, path: &str, digest: &str, is_own: bool) -> io::Result<()> {
+    pub(crate) fn place_folder(
+        &self,
+        staged: &Path,
+        path: &str,
+        digest: &str,
+        is_own: bool,
+    ) -> io::Result<()> {
         refuse_links(self.root, path)?;
         let target = self.root.join(path);
         if let Some(parent) = target.parent() {

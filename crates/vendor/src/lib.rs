@@ -19,7 +19,7 @@ mod result;
 mod vendoring;
 
 pub use download::HelmClient;
+pub use federate_gitops::vendored::VendorLock;
 pub use request::{VendorRequest, list_requests};
 pub use result::{VendorChange, VendorResult, VendoredSource};
-pub use federate_gitops::vendored::VendorLock;
 pub use vendoring::{Error, UpdateChoice, Vendoring};

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
-use federate_gitops::{RemoteReference, VersionConstraint};
 use federate_gitops::vendored::{LOCK_PATH, LockedSource, VendorLock};
+use federate_gitops::{RemoteReference, VersionConstraint};
 use federate_kubernetes::finding::join_names;
 use federate_kubernetes::hex::to_hex;
 use federate_source::WorkTree;
@@ -97,7 +97,8 @@ impl<'r> Vendoring<'r> {
 
     /// What there is to do, without the network.
     pub fn compare(&self) -> VendorResult {
-        let mut rows: Vec<VendoredSource> = self.requests.iter().map(|request| self.compare_request(request)).collect();
+        let mut rows: Vec<VendoredSource> =
+            self.requests.iter().map(|request| self.compare_request(request)).collect();
         rows.extend(self.list_unused());
         VendorResult::new(rows)
     }
@@ -132,7 +133,8 @@ impl<'r> Vendoring<'r> {
 
     /// The entries that no object asks for.
     fn list_unused(&self) -> impl Iterator<Item = VendoredSource> {
-        let asked: BTreeSet<&RemoteReference> = self.requests.iter().map(|request| &request.reference).collect();
+        let asked: BTreeSet<&RemoteReference> =
+            self.requests.iter().map(|request| &request.reference).collect();
         let unused = self.lock.list_sources().filter(move |source| !asked.contains(&source.to_reference()));
         unused.map(|chart| VendoredSource::from_locked(chart, VendorChange::Removed))
     }
@@ -177,11 +179,13 @@ impl<'r> Vendoring<'r> {
 
     fn check_names(&self, update: &UpdateChoice) -> Result<(), Error> {
         let UpdateChoice::Named(names) = update else { return Ok(()) };
-        let known: BTreeSet<&str> = self.requests.iter().map(|request| request.reference.name.as_str()).collect();
+        let known: BTreeSet<&str> =
+            self.requests.iter().map(|request| request.reference.name.as_str()).collect();
         match names.iter().find(|name| !known.contains(name.as_str())) {
             Some(name) => {
                 let known: Vec<&str> = known.into_iter().collect();
-                let known = if known.is_empty() { "the names of charts".to_owned() } else { join_names(&known, 10) };
+                let known =
+                    if known.is_empty() { "the names of charts".to_owned() } else { join_names(&known, 10) };
                 Err(Error::UnknownName { name: name.clone(), known })
             }
             None => Ok(()),

@@ -13,7 +13,6 @@ use federate_kubernetes::object::{field_text, pointer_text};
 use federate_kubernetes::{Cluster, ClusterName, Object};
 
 use super::application_set::{GenerationUsage, LocalRepo, generate_applications, server_of};
-use crate::remote_reference::{RemoteReference, read_argo_chart};
 use crate::description::{
     BuildChanges, DescribedChart, DescribedJob, DescribedSource, Description, DescriptionError,
     FolderContent, inspect_folder, list_texts, read_map,
@@ -21,6 +20,7 @@ use crate::description::{
 use crate::description::{FileGeneration, is_packaged_chart};
 use crate::flux::read_local_path;
 use crate::helm_parameters::set_parameter;
+use crate::remote_reference::{RemoteReference, read_argo_chart};
 use crate::values::merge_maps;
 use crate::vendored::VendoredSources;
 use federate_file_tree::{CachedTree, EntryKind, find_entry, normalize_path};
@@ -144,7 +144,10 @@ impl ArgoReader<'_> {
             .collect();
         let mut described = Vec::new();
         for (pointer, source) in &sources {
-            if source.get("path").is_none() && source.get("chart").is_none() && !field_text(source, "ref").is_empty() {
+            if source.get("path").is_none()
+                && source.get("chart").is_none()
+                && !field_text(source, "ref").is_empty()
+            {
                 continue;
             }
             let context = ApplicationSource { name, namespace, names: &names, source, pointer };
