@@ -231,10 +231,9 @@ impl<'r> Vendoring<'r> {
             }
             if is_updated && row.reason.is_none() {
                 let is_same = downloaded.archive == known.archive && downloaded.version == known.version;
-                row.change = match is_same {
-                    false => VendorChange::Updated,
-                    true => row.change,
-                };
+                if !is_same {
+                    row.change = VendorChange::Updated;
+                }
                 row.previous_version = (known.version != downloaded.version).then(|| known.version.clone());
             }
         }
