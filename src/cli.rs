@@ -54,6 +54,7 @@ mod servers;
 mod settings;
 mod snapshot;
 mod snapshot_args;
+mod vendor;
 mod watch;
 mod whatif;
 mod wrapping;
@@ -99,7 +100,6 @@ Examples:
   federate render examples/repo --out out                 # the manifests of every cluster
   federate commit examples/repo --branch rendered --push  # publish the manifests with git
   federate apply examples/repo --dry-run=server           # what applying would do
-  federate drift examples/repo                            # what differs in the clusters
 
 Exit codes: 0 nothing to report · 1 findings or differences · 2 error";
 
@@ -120,6 +120,7 @@ enum Command {
     Import(import::ImportCommand),
     Migrate(migrate::MigrateCommand),
     Snapshot(snapshot::SnapshotCommand),
+    Vendor(vendor::VendorCommand),
     #[command(flatten)]
     Servers(servers::ServerCommand),
     Doctor(doctor::DoctorCommand),
@@ -152,6 +153,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::Import(command) => command.run(),
         Command::Migrate(command) => command.run(),
         Command::Snapshot(command) => command.run(),
+        Command::Vendor(command) => command.run(),
         Command::Servers(command) => servers::run_command(command),
         Command::Doctor(command) => command.run(),
         Command::Completions(command) => command.run(&mut Cli::command()),

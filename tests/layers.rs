@@ -18,7 +18,7 @@ const LAYERS: [&[&str]; 13] = [
     &["engine", "dialects"],
     &["check", "http-client", "reconcile", "whatif"],
     &["http-server", "publish", "live", "registry", "report"],
-    &["session"],
+    &["session", "vendor"],
     &["migrate", "sync"],
     &["test-apiserver"],
     &["federate"],

@@ -64,6 +64,12 @@ fn migration() {
 }
 
 #[test]
+fn vendor() {
+    current::<federate_vendor::VendorResult>("vendor.schema.json");
+    current::<federate_vendor::VendorLock>("vendor-lock.schema.json");
+}
+
+#[test]
 fn clusters() {
     current::<federate_report::clusters::ClusterList>("clusters.schema.json");
 }

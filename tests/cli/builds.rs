@@ -322,7 +322,7 @@ fn hostile_kustomizations_are_refused_before_anything_starts() {
         ("resources: [../../../outside]\n", "`../../../outside` is outside of the repo"),
         ("resources: [/etc/passwd]\n", "`/etc/passwd` is outside of the repo"),
         ("resources: [https://example.com/a.yaml]\n", "curl -Lo a.yaml https://example.com/a.yaml"),
-        ("resources: [\"github.com/a/b?ref=v1\"]\n", "nothing is fetched"),
+        ("resources: [\"github.com/a/b?ref=v1\"]\n", "is not vendored"),
         ("configMapGenerator: [{name: a, files: [../../../../etc/passwd]}]\n", "is outside of the repo"),
         ("configMapGenerator: [{name: a, files: [link]}]\n", "`app/link` is a link"),
         ("resources: [folder/a.yaml]\n", "`app/folder/a.yaml` is not in the repo"),
@@ -333,7 +333,7 @@ fn hostile_kustomizations_are_refused_before_anything_starts() {
         ),
         (
             "helmCharts: [{name: a, repo: \"https://example.com\"}]\n",
-            "list it in federate.yaml: `sources: [{chart: FOLDER}]`",
+            "list the chart in federate.yaml: `sources: [{chart: vendor/charts/NAME/VERSION}]`",
         ),
         ("resources: [missing.yaml]\n", "`app/missing.yaml` is not in the repo"),
     ] {

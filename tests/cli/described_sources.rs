@@ -98,7 +98,7 @@ fn what_is_wrong_about_an_object_is_named_with_its_line() {
             KUSTOMIZATION.replace("kind: ConfigMap, name: cluster", "kind: Secret, name: cluster"),
             "the repo has no Secret flux-system/cluster-vars",
         ),
-        (release.to_owned(), "its source is a HelmRepository"),
+        (release.to_owned(), "the repo has no HelmRepository shop/bitnami"),
         ("a: b\n".to_owned(), "has no Kustomization or HelmRelease of Flux"),
     ] {
         let ran = tools.run(&flux_repo(&text), "render --out out").code(2);
@@ -230,7 +230,7 @@ fn an_application_is_a_chart_or_a_kustomization_for_its_destination() {
     let web = repo.read("out/m1/shop/deployment.apps_my-web.yaml");
     assert!(web.contains("replicas: 5") && web.contains("nginx:9") && web.contains("a: b"), "{web}");
     for (source, expected) in [
-        ("chart: redis", "is in a registry"),
+        ("chart: redis", "is not vendored"),
         ("path: plain, plugin: {name: x}", "federate runs no plugins"),
         ("path: charts/api, helm: {valueFiles: [../../../etc/passwd]}", "is outside of the repo"),
         ("path: charts/api, helm: {valueFiles: ['https://example.com/v.yaml']}", "is a URL"),

@@ -10,7 +10,8 @@ use crate::sandbox::Sandbox;
 const TWO_SCREENS: usize = 48;
 
 /// Examples that the test does not run, with the reason.
-const NOT_RUN: [(&str, &str); 9] = [
+const NOT_RUN: [(&str, &str); 10] = [
+    ("federate vendor --update podinfo", "it needs a repository of charts"),
     (
         "federate snapshot examples/repo --hub-context karmada-apiserver --out snapshot",
         "`tests/live` runs it",

@@ -75,6 +75,8 @@ mod sync;
 mod sync_loop;
 mod sync_push;
 mod terminal;
+#[cfg(feature = "live")]
+mod vendor;
 mod versions;
 mod watch;
 mod whatif;

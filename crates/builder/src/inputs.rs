@@ -1,13 +1,15 @@
 //! Reads the files that a build needs, and nothing else, from a repo. What is remote, outside of the repo or behind a link is
 //! refused, with its line.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
+use federate_gitops::VendoredSources;
 use federate_repo::FileTree;
-use federate_repo::build::{BuildError, BuildJob, BuildWarning, ChartParameter, InputFile};
+use federate_repo::build::{BuildError, BuildJob, BuildWarning, ChartParameter, InputFile, KustomizationJob};
 use federate_repo::file_tree::EntryKind;
 
 use crate::ciphertext::{find_encrypted_text, refuse_encrypted_values, remove_sops_variables};
@@ -20,6 +22,7 @@ mod kustomization;
 mod path;
 mod schema;
 
+pub use chart::{PackedFile, unpack_chart};
 use kustomization::Kustomizations;
 
 /// The most bytes that the files of a build may have together.
@@ -63,6 +66,18 @@ pub(crate) fn key_of(job: &BuildJob) -> (Tool, &str, Vec<String>) {
     (Tool::from_job(job), job.path(), values)
 }
 
+/// The files of the repo that the kustomization in a folder is built from, sorted. Fails as its build would.
+pub fn list_kustomization_files(source: &dyn FileTree, folder: &str) -> Result<Vec<String>, BuildError> {
+    let job = BuildJob::Kustomization(Box::new(KustomizationJob {
+        folder: folder.to_owned(),
+        is_unrestricted: false,
+        edits: String::new(),
+        rules: federate_repo::build::KustomizationRules::Kustomize,
+    }));
+    let inputs = BuildInputs::read_job(source, &job)?;
+    Ok(inputs.listed.iter().map(|file| file.path.clone()).collect())
+}
+
 impl BuildInputs {
     /// One file.
     pub(crate) fn from_file(path: &str, bytes: &[u8]) -> Self {
@@ -71,8 +86,12 @@ impl BuildInputs {
 
     /// Reads the files of a job.
     pub(crate) fn read_job(source: &dyn FileTree, job: &BuildJob) -> Result<Self, BuildError> {
-        let mut reader =
-            Reader { source, inputs: Self::default(), kustomizations: Kustomizations::default() };
+        let mut reader = Reader {
+            source,
+            inputs: Self::default(),
+            kustomizations: Kustomizations::default(),
+            vendored: OnceCell::new(),
+        };
         match job {
             BuildJob::Kustomization(job) => {
                 let folder = job.folder.as_str();
@@ -125,6 +144,8 @@ struct Reader<'s> {
     source: &'s dyn FileTree,
     inputs: BuildInputs,
     kustomizations: Kustomizations,
+    /// What is vendored, once something is named that is remote.
+    vendored: OnceCell<VendoredSources<'s>>,
 }
 
 /// The path of an entry of a folder.

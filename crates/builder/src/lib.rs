@@ -21,6 +21,7 @@ mod ciphertext;
 pub mod confinement;
 mod inputs;
 mod kustomization;
+mod network;
 mod nondeterminism;
 mod process;
 mod program;
@@ -29,6 +30,8 @@ mod sops;
 
 pub use cache::BuildCache;
 pub use confinement::{Confinement, Confiner};
+pub use inputs::{PackedFile, list_kustomization_files, unpack_chart};
+pub use network::NetworkedProgram;
 pub use program::{Program, ProgramPaths, Tool};
 pub use sops::{DecryptionKeys, SopsDecryptor};
 

@@ -131,7 +131,12 @@ impl RunTime {
 impl TimeLimit {
     /// The limit of a program that starts now and belongs to no run.
     pub(crate) fn of_program() -> Self {
-        Self { deadline: Instant::now() + MAX_TIME, run: None }
+        Self::after(MAX_TIME)
+    }
+
+    /// The limit of a program that starts now and may take this time.
+    pub(crate) fn after(time: Duration) -> Self {
+        Self { deadline: Instant::now() + time, run: None }
     }
 
     /// Why a program is ended when its time has passed.
@@ -254,10 +259,24 @@ fn has_no_memory(messages: &[u8]) -> bool {
 }
 
 /// A program that has ended by itself.
-struct Ended {
+pub(crate) struct Ended {
     status: ExitStatus,
     output: Vec<u8>,
     messages: Vec<u8>,
+}
+
+impl Ended {
+    /// What it has written. The error of one that failed is what it said.
+    pub(crate) fn into_output(self, program: &str) -> Result<Vec<u8>, String> {
+        if self.status.success() {
+            return Ok(self.output);
+        }
+        if has_no_memory(&self.messages) {
+            return Err(ProcessError::Memory.describe_failure(program));
+        }
+        let said = String::from_utf8_lossy(&self.messages).trim().to_owned();
+        Err(if said.is_empty() { format!("`{program}` ended with {}", self.status) } else { said })
+    }
 }
 
 /// What a pipe gave: whether it is that of the output.
@@ -268,7 +287,7 @@ struct PipeContent {
 
 /// Reads what a program writes until it ends. A program that takes too long or writes too much is ended, with all processes of
 /// its group.
-fn wait_for(mut child: Child, limit: TimeLimit) -> Result<Ended, ProcessError> {
+pub(crate) fn wait_for(mut child: Child, limit: TimeLimit) -> Result<Ended, ProcessError> {
     let deadline = limit.deadline;
     let (sender, receiver) = mpsc::channel();
     let output = child.stdout.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>);

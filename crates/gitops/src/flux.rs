@@ -9,6 +9,8 @@ use federate_kubernetes::Object;
 use federate_kubernetes::object::field_text;
 
 use crate::description::{Description, DescriptionError, Note};
+use crate::remote_reference::FluxCharts;
+use crate::vendored::VendoredSources;
 use references::ReferencedObjects;
 
 mod glob;
@@ -43,20 +45,24 @@ pub struct FluxReader<'f> {
     tree: &'f CachedTree<'f>,
     references: ReferencedObjects<'f>,
     settings: FluxSettings,
+    charts: FluxCharts<'f>,
+    vendored: &'f VendoredSources<'f>,
 }
 
 impl<'f> FluxReader<'f> {
     /// Reads objects of Flux beside these ones, to which they refer.
     pub fn new(
         tree: &'f CachedTree<'f>,
-        objects: impl Iterator<Item = &'f Object>,
+        objects: impl Iterator<Item = &'f Object> + Clone,
         settings: FluxSettings,
+        vendored: &'f VendoredSources<'f>,
     ) -> Self {
-        Self { tree, references: ReferencedObjects::new(objects), settings }
+        let charts = FluxCharts::new(objects.clone());
+        Self { tree, references: ReferencedObjects::new(objects), settings, charts, vendored }
     }
 
     /// What an object describes.
-    pub fn read_object(&self, object: &Object) -> Result<Description, DescriptionError> {
+    pub fn read_object(&self, object: &'f Object) -> Result<Description, DescriptionError> {
         let spec = object.body.get("spec").unwrap_or(&Value::Null);
         let mut notes = Vec::new();
         let source = if object.id.kind == "HelmRelease" {

@@ -5,7 +5,10 @@ mod argocd;
 mod description;
 mod flux;
 mod helm_parameters;
+mod remote_reference;
+mod semver;
 mod values;
+pub mod vendored;
 
 pub use argocd::application::describes_source as is_argo_source;
 pub use argocd::application_set::{
@@ -20,4 +23,7 @@ pub use description::{
 };
 pub use flux::substitution::{Substitution, Variables};
 pub use flux::{FluxReader, FluxSettings, describes_source as is_flux_source};
+pub use remote_reference::{FluxCharts, RemoteReference, is_chart_name, list_kustomization_references};
+pub use semver::VersionConstraint;
 pub use values::{ValuesError, expand_values, merge_maps};
+pub use vendored::VendoredSources;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use federate_gitops::RemoteReference;
 use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, Origin, Severity};
 use federate_yaml::{Position, Positions};
@@ -241,6 +242,8 @@ pub struct Repo {
     pub describing: Vec<Object>,
     /// The sources, with the files that they were built from.
     pub sources: Vec<SourceRecord>,
+    /// The charts in repositories of charts that objects of Flux and Argo CD name, each with these objects.
+    pub references: BTreeMap<RemoteReference, BTreeSet<String>>,
     /// The files among these that SOPS encrypted.
     pub encrypted_inputs: EncryptedInputs,
     /// The text of each file, for quoting lines in messages.
@@ -336,8 +339,13 @@ impl RepoFiles {
     }
 
     /// The objects in the files as they are written, except for templates of engines.
-    pub(crate) fn written_objects(&self) -> impl Iterator<Item = &Object> {
+    pub fn written_objects(&self) -> impl Iterator<Item = &Object> + Clone {
         self.contents.iter().flat_map(|contents| &contents.objects)
+    }
+
+    /// The files as they are written, by path.
+    pub fn written_texts(&self) -> impl Iterator<Item = (&Arc<str>, &[u8])> {
+        self.texts.iter().map(|(path, text)| (path, text.as_ref()))
     }
 
     /// A repo with only these objects, which dialects claim, and the settings: enough to read the inventory.
@@ -446,6 +454,7 @@ impl RepoFiles {
             }
         }
         let described_by = builds.describing.clone();
+        let references = builds.references().clone();
         let has_policies = objects.iter().chain(builds.built_objects()).any(|object| {
             let role = claims.role_of_object(object).map(|(_, role)| role);
             !matches!(role, None | Some(Role::Inventory | Role::ControlPlane))
@@ -500,6 +509,7 @@ impl RepoFiles {
             renamed,
             describing,
             sources,
+            references,
             encrypted_inputs,
             texts,
         };

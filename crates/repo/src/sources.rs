@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use federate_file_tree::{CachedTree, EntryKind, FileTree, is_folder};
-use federate_gitops::{KUSTOMIZATIONS, ValuesError, expand_values};
+use federate_gitops::{KUSTOMIZATIONS, RemoteReference, ValuesError, VendoredSources, expand_values};
 use federate_kubernetes::cluster::Apis;
 use federate_kubernetes::sops::is_encrypted;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, Origin, Severity};
@@ -39,6 +39,8 @@ pub struct Builds {
     pub(crate) renamed: BTreeSet<RenamedObject>,
     /// The objects of Flux and Argo CD that describe sources.
     pub(crate) describing: Vec<Object>,
+    /// The charts in repositories of charts that objects of Flux and Argo CD name, each with these objects.
+    pub(crate) references: BTreeMap<RemoteReference, BTreeSet<String>>,
     pub(crate) findings: Vec<Finding>,
 }
 
@@ -273,7 +275,8 @@ pub fn build_sources(
     }
     let tree = CachedTree::new(tree);
     let time = BuildTime::default();
-    let runner = Runner { files, tree: &tree, builder, time, finder: OriginFinder::new(files) };
+    let vendored = VendoredSources::new(&tree);
+    let runner = Runner { files, tree: &tree, builder, time, finder: OriginFinder::new(files), vendored };
     let (late, early): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.is_per_cluster());
     let mut built = runner.build_entries(&early, &[], &mut builds);
     if !late.is_empty() || !described.is_empty() {
@@ -386,6 +389,7 @@ struct Runner<'f> {
     /// The time of all builds.
     time: BuildTime,
     finder: OriginFinder<'f>,
+    vendored: VendoredSources<'f>,
 }
 
 impl Runner<'_> {
@@ -590,6 +594,11 @@ impl Builds {
             })
         });
         variants.collect()
+    }
+
+    /// The charts in repositories of charts that objects of Flux and Argo CD name, each with these objects.
+    pub fn references(&self) -> &BTreeMap<RemoteReference, BTreeSet<String>> {
+        &self.references
     }
 
     /// What is wrong with the sources, and what is worth knowing about them.

@@ -9,7 +9,6 @@
 pub mod credentials;
 pub(crate) mod github_app;
 pub(crate) mod poll;
-pub(crate) mod semver;
 pub(crate) mod server;
 pub(crate) mod submodules;
 
@@ -22,13 +21,13 @@ use std::time::Duration;
 
 use git2::{Oid, Reference as GitReference, Repository};
 
+use federate_gitops::VersionConstraint;
 use federate_publish::branch::matches_pattern;
 use federate_source::git::program::{self, GitCommand, GitLimits, without_credentials};
 use federate_source::git::{self, AllowedSigners, GitLocation, ResolvedRevision, verify};
 use federate_sync_api::{SourceRef, SyncSource, VerificationMode};
 
 use crate::counters::MetricCounters;
-use crate::source::semver::VersionConstraint;
 
 /// Where the fetched commit is, in the cache.
 const FETCHED_REF: &str = "refs/federate/source";

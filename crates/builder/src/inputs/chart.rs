@@ -25,10 +25,12 @@ const MAX_DEPTH: usize = 8;
 const PACKED_FOLDER: &str = "chart";
 
 /// A file of a packaged chart.
-struct PackedFile {
-    /// Its path in the chart.
-    path: String,
-    bytes: Vec<u8>,
+#[derive(Clone, Debug)]
+pub struct PackedFile {
+    /// Its path in the chart, which leads nowhere else.
+    pub path: String,
+    /// Its content.
+    pub bytes: Vec<u8>,
 }
 
 impl Reader<'_> {
@@ -146,7 +148,7 @@ fn repack_chart(
         let why = io::Error::other(format!("more than {MAX_DEPTH} packaged charts contain each other"));
         return Err(refuse_archive(&place, &why));
     }
-    let mut files = unpack_chart(packed, unpacked).map_err(|why| refuse_archive(&place, &why))?;
+    let mut files = unpack_within(packed, unpacked).map_err(|why| refuse_archive(&place, &why))?;
     for file in &mut files {
         if is_schema(&file.path)
             && let Some(problem) = schema::find_problem(&file.bytes)
@@ -166,8 +168,13 @@ fn refuse_archive(place: &Reference, why: &io::Error) -> BuildError {
     refuse_build(Some(place), format!("`{}` cannot be unpacked: {why}", place.file), Some(help))
 }
 
+/// The files of a packaged chart, in order; links are left out. Fails if it is not one, is too large, or has paths that lead out of it.
+pub fn unpack_chart(packed: &[u8]) -> io::Result<Vec<PackedFile>> {
+    unpack_within(packed, &mut 0)
+}
+
 /// The files of a packaged chart, in order. `unpacked` are the bytes that a build has unpacked.
-fn unpack_chart(packed: &[u8], unpacked: &mut usize) -> io::Result<Vec<PackedFile>> {
+fn unpack_within(packed: &[u8], unpacked: &mut usize) -> io::Result<Vec<PackedFile>> {
     let mut files = Vec::new();
     let left = (MAX_BYTES - *unpacked) as u64;
     let mut archive = Archive::new(MultiGzDecoder::new(packed).take(left));

@@ -9,13 +9,14 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
+use federate_gitops::{RemoteReference, VendoredSources};
 use federate_repo::build::BuildError;
 use federate_repo::file_tree::EntryKind;
 use federate_yaml::{Positions, Stream, WarningKind, pointer};
 
 use super::edits::ORIGIN_SETTING;
 use super::fields::{self, FieldShape, Fields};
-use super::path::{clean_path, resolve_repo_path, split_key};
+use super::path::{clean_path, find_relative_path, resolve_repo_path, split_key};
 use super::{KUSTOMIZATION_NAMES, Reader, Reference, join_path, refuse_build};
 
 /// Annotations that name a program or an image to run.
@@ -206,7 +207,7 @@ impl Reader<'_> {
                 let why = format!(
                     "`{key}` would fetch and run charts, which federate does not do inside of a kustomization"
                 );
-                let help = "vendor the chart, and list it in federate.yaml: `sources: [{chart: FOLDER}]`";
+                let help = "run `federate vendor`, and list the chart in federate.yaml: `sources: [{chart: vendor/charts/NAME/VERSION}]`";
                 Err(config.refuse(pointer, why, help))
             }
             (FieldShape::Fields(known), _) => {
@@ -284,6 +285,15 @@ impl Reader<'_> {
         written: &str,
         place: &Reference,
     ) -> Result<String, BuildError> {
+        if let Some(base) = RemoteReference::parse_base(written) {
+            let source = self.source;
+            let vendored = self.vendored.get_or_init(|| VendoredSources::new(source));
+            let found = base.and_then(|base| vendored.find(&base, ""));
+            let path = found.map_err(|error| refuse_build(Some(place), error.why, error.help))?;
+            let relative = find_relative_path(&config.folder, &path);
+            self.name_folder(VisitedFolder { path, plugins_of: None }, Some(place.clone()));
+            return Ok(relative);
+        }
         self.add_file_or_folder(config, written, place, None)?;
         Ok(clean_path(written))
     }
@@ -453,7 +463,7 @@ fn refuse_programs(config: &mut ConfigDocument<'_>, value: &Value) -> Result<(),
         let why = format!(
             "{kind} would fetch and run charts, which federate does not do inside of a kustomization"
         );
-        let help = "vendor the chart, and list it in federate.yaml: `sources: [{chart: FOLDER}]`";
+        let help = "run `federate vendor`, and list the chart in federate.yaml: `sources: [{chart: vendor/charts/NAME/VERSION}]`";
         return Err(config.refuse("/kind", why, help));
     }
     Ok(())

@@ -57,6 +57,12 @@ pub(super) fn clean_path(written: &str) -> String {
     }
 }
 
+/// The path from one folder of the repo to another, as kustomize is to read it.
+pub(super) fn find_relative_path(from: &str, to: &str) -> String {
+    let depth = from.split('/').filter(|part| !part.is_empty()).count();
+    if depth == 0 { format!("./{to}") } else { "../".repeat(depth) + to }
+}
+
 /// Whether kustomize would fetch a resource.
 fn is_remote(path: &str) -> bool {
     const STARTS: [&str; 7] = ["git@", "git::", "github.com/", "github.com:", "gh:", "http:", "https:"];

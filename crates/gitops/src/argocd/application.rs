@@ -17,6 +17,7 @@ use crate::description::{
     KustomizationRules, Note, inspect_folder, is_packaged_chart, list_texts,
 };
 use crate::flux::read_local_path;
+use crate::remote_reference::{RemoteReference, read_argo_chart};
 use federate_file_tree::{EntryKind, find_entry};
 
 use environment::BuildEnvironment;
@@ -53,15 +54,9 @@ impl ArgoReader<'_> {
         let names: BTreeSet<&str> = names.filter(|name| !name.is_empty()).collect();
         let mut described = Vec::new();
         for (pointer, source) in &sources {
-            if !field_text(source, "chart").is_empty() {
-                let why = format!(
-                    "its chart `{}` is in a registry, and only what is in the repo is built",
-                    field_text(source, "chart")
-                );
-                return Err(DescriptionError::new(pointer, why)
-                    .with_help("vendor the chart, and name its folder in `path`"));
-            }
-            if field_text(source, "path").is_empty() && !reference_name(source).is_empty() {
+            let chart = field_text(source, "chart");
+            if chart.is_empty() && field_text(source, "path").is_empty() && !reference_name(source).is_empty()
+            {
                 continue;
             }
             let environment = BuildEnvironment {
@@ -72,7 +67,11 @@ impl ArgoReader<'_> {
                 repo_url: field_text(source, "repoURL"),
                 target_revision: field_text(source, "targetRevision"),
             };
-            let (path, job) = self.read_source(environment, &names, source, pointer, notes)?;
+            let vendored = match chart {
+                "" => None,
+                _ => Some(self.vendored.find(&read_argo_chart(source, pointer)?, pointer)?),
+            };
+            let (path, job) = self.read_source(environment, vendored, &names, source, pointer, notes)?;
             described.push(DescribedSource {
                 path,
                 job,
@@ -86,17 +85,45 @@ impl ArgoReader<'_> {
         Ok(described)
     }
 
-    /// Reads a source: the path, and what is built of it.
+    /// The charts in repositories of charts that an object names.
+    ///
+    /// # Errors
+    ///
+    /// If an `ApplicationSet` is refused, or a chart is not named in a valid form.
+    pub fn list_charts(&self, object: &Object) -> Result<Vec<RemoteReference>, DescriptionError> {
+        let (applications, at) = if object.id.kind == "Application" {
+            (vec![object.body.clone()], "/spec")
+        } else {
+            let generated = self.generate_applications(object)?.applications;
+            (generated.into_iter().map(|one| one.body).collect(), "/spec/template/spec")
+        };
+        let mut charts = BTreeSet::new();
+        for application in &applications {
+            let spec = application.get("spec").unwrap_or(&Value::Null);
+            for (pointer, source) in list_sources(spec, at) {
+                if !field_text(source, "chart").is_empty() {
+                    charts.insert(read_argo_chart(source, &pointer)?);
+                }
+            }
+        }
+        Ok(charts.into_iter().collect())
+    }
+
+    /// Reads a source: the path, and what is built of it. `vendored` is the folder of a chart of a repository of charts.
     fn read_source<'s>(
         &self,
         environment: BuildEnvironment<'s>,
+        vendored: Option<String>,
         names: &'s BTreeSet<&'s str>,
         source: &Value,
         at: &'s str,
         notes: &mut Vec<Note>,
     ) -> Result<(String, DescribedJob), DescriptionError> {
         let pointer = format!("{at}/path");
-        let path = read_local_path(environment.path, &pointer)?;
+        let path = match vendored {
+            Some(path) => path,
+            None => read_local_path(environment.path, &pointer)?,
+        };
         let is_package =
             is_packaged_chart(&path) && matches!(find_entry(self.tree, &path), Some(EntryKind::File));
         let content = if is_package { None } else { inspect_folder(self.tree, &path) };

@@ -11,6 +11,7 @@ use federate_kubernetes::{Cluster, ClusterName, Object, Severity};
 use super::application_set::{GeneratedApplications, GenerationUsage, generate_applications};
 use super::clusters::{ArgoClusters, DestinationError};
 use crate::description::{DescribedSource, Description, DescriptionError, Note};
+use crate::vendored::VendoredSources;
 
 /// What a person sets about Argo CD.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +38,8 @@ pub struct ArgoReader<'f> {
     pub(super) settings: &'f ArgoSettings,
     /// What the `ApplicationSet`s that were read have taken.
     pub(super) usage: &'f GenerationUsage,
+    /// The charts that are vendored.
+    pub(super) vendored: &'f VendoredSources<'f>,
     pub(super) decisions: Option<&'f PlacementDecider<'f>>,
 }
 
@@ -49,10 +52,11 @@ impl<'f> ArgoReader<'f> {
         objects: impl IntoIterator<Item = &'f Object>,
         settings: &'f ArgoSettings,
         usage: &'f GenerationUsage,
+        vendored: &'f VendoredSources<'f>,
     ) -> Self {
         let objects: Vec<&Object> = objects.into_iter().collect();
         let clusters = ArgoClusters::from_objects(objects.iter().copied(), clusters, settings);
-        Self { tree, objects, clusters, settings, usage, decisions: None }
+        Self { tree, objects, clusters, settings, usage, vendored, decisions: None }
     }
 
     /// Asks `decisions` for the decisions of placements of Open Cluster Management whose `PlacementDecision`s are not among the objects.

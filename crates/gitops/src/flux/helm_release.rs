@@ -7,7 +7,7 @@
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use federate_file_tree::{EntryKind, find_entry};
+use federate_file_tree::{EntryKind, find_entry, join_path};
 use federate_kubernetes::Object;
 use federate_kubernetes::hex::to_hex;
 use federate_kubernetes::object::{field_text, pointer_text};
@@ -21,6 +21,7 @@ use crate::description::{
     inspect_folder, is_packaged_chart, list_texts, read_map,
 };
 use crate::helm_parameters::{ParameterSetter, ValueType};
+use crate::remote_reference::ReleaseChart;
 use crate::values::{merge_maps, require_values_file};
 
 /// The longest name of a release.
@@ -33,6 +34,7 @@ static FIELDS: KnownFields = KnownFields {
             pointer: "/spec",
             fields: &[
                 "chart",
+                "chartRef",
                 "commonMetadata",
                 "dependsOn",
                 "driftDetection",
@@ -95,42 +97,25 @@ static FIELDS: KnownFields = KnownFields {
     ],
 };
 
-impl FluxReader<'_> {
+impl<'f> FluxReader<'f> {
     pub(super) fn read_release(
         &self,
-        object: &Object,
+        object: &'f Object,
         spec: &Value,
         notes: &mut Vec<Note>,
     ) -> Result<DescribedSource, DescriptionError> {
-        if let Some(reference) = spec.get("chartRef").filter(|reference| !reference.is_null()) {
-            let why = format!(
-                "its chart is the {} {}, and only charts in the repo are built",
-                field_text(reference, "kind"),
-                field_text(reference, "name")
-            );
-            return Err(DescriptionError::new("/spec/chartRef", why)
-                .with_help("vendor the chart, and name its folder in `chart.spec.chart`"));
-        }
-        let chart = spec.pointer("/chart/spec").ok_or_else(|| {
-            DescriptionError::new("/spec", "it has no `chart.spec`, and only charts in the repo are built")
-                .with_help("vendor the chart, and name its folder in `chart.spec.chart`")
-        })?;
-        require_git(chart.get("sourceRef"), "/spec/chart/spec/sourceRef")?;
+        let ReleaseChart { settings: chart, pointer, reference } = self.charts.read_release(object)?;
         if spec.get("postRenderers").and_then(Value::as_array).is_some_and(|all| !all.is_empty()) {
             return Err(DescriptionError::new("/spec/postRenderers", "federate runs no post-renderers"));
         }
         FIELDS.note_fields(object, notes);
-        let path = read_local_path(field_text(chart, "chart"), "/spec/chart/spec/chart")?;
-        let is_file = matches!(find_entry(self.tree, &path), Some(EntryKind::File));
-        if !(is_packaged_chart(&path) && is_file)
-            && !inspect_folder(self.tree, &path).is_some_and(FolderContent::has_chart)
-        {
-            return Err(DescriptionError::new(
-                "/spec/chart/spec/chart",
-                format!("`{path}` is not a chart of the repo"),
-            ));
-        }
-        let values = self.list_values_files(chart)?;
+        let path = match &reference {
+            Some(reference) => self.vendored.find(reference, pointer)?,
+            None => self.find_own_chart(chart, pointer)?,
+        };
+        // The values files of a chart of a repository are those of the chart.
+        let folder = if reference.is_some() { path.as_str() } else { "" };
+        let values = self.list_values_files(chart, pointer, folder)?;
         let target = field_text(spec, "targetNamespace");
         let namespace = if target.is_empty() { namespace_of(object) } else { target.to_owned() };
         let release = match field_text(spec, "releaseName") {
@@ -168,13 +153,32 @@ impl FluxReader<'_> {
         })
     }
 
-    /// The paths of the values files, which stand in place of the chart's own.
-    fn list_values_files(&self, chart: &Value) -> Result<Vec<String>, DescriptionError> {
+    /// The path of a chart in this repo.
+    fn find_own_chart(&self, chart: &Value, pointer: &str) -> Result<String, DescriptionError> {
+        require_git(chart.get("sourceRef"), &format!("{pointer}/sourceRef"))?;
+        let pointer = format!("{pointer}/chart");
+        let path = read_local_path(field_text(chart, "chart"), &pointer)?;
+        let is_file = matches!(find_entry(self.tree, &path), Some(EntryKind::File));
+        if !(is_packaged_chart(&path) && is_file)
+            && !inspect_folder(self.tree, &path).is_some_and(FolderContent::has_chart)
+        {
+            return Err(DescriptionError::new(&pointer, format!("`{path}` is not a chart of the repo")));
+        }
+        Ok(path)
+    }
+
+    /// The paths of the values files, which stand in place of the chart's own. `folder` is where they are.
+    fn list_values_files(
+        &self,
+        chart: &Value,
+        pointer: &str,
+        folder: &str,
+    ) -> Result<Vec<String>, DescriptionError> {
         let may_be_missing = chart.get("ignoreMissingValuesFiles") == Some(&Value::Bool(true));
         let mut paths = Vec::new();
         for (index, file) in list_texts(chart.get("valuesFiles")).iter().enumerate() {
-            let pointer = format!("/spec/chart/spec/valuesFiles/{index}");
-            let path = read_local_path(file, &pointer)?;
+            let pointer = format!("{pointer}/valuesFiles/{index}");
+            let path = join_path(folder, &read_local_path(file, &pointer)?);
             let exists = require_values_file(self.tree, &path, may_be_missing)
                 .map_err(|error| DescriptionError::from_values_error(&pointer, error))?;
             paths.extend(exists.then_some(path));

@@ -322,6 +322,7 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
     ) -> (Vec<OpenSource>, Vec<(usize, DescriptionError)>) {
         let (mut sources, mut failed) = (Vec::new(), Vec::new());
         let config = &self.runner.files.config;
+        let vendored = &self.runner.vendored;
         let flux_settings = FluxSettings { has_strict_substitution: config.flux.has_strict_substitution() };
         let mut open: Vec<(usize, &DescribingObject)> =
             open.iter().filter_map(|index| Some((*index, self.found.get(*index)?))).collect();
@@ -331,7 +332,8 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
             let Some(runs) = self.installations.get(*installation) else { continue };
             // What one cluster has is not seen in another.
             let written = self.runner.files.written_objects().filter(|_| runs.cluster.is_none());
-            let flux = FluxReader::new(self.runner.tree, written.chain(&runs.objects), flux_settings);
+            let flux =
+                FluxReader::new(self.runner.tree, written.chain(&runs.objects), flux_settings, vendored);
             let settings = ArgoSettings {
                 // Argo CD runs where an item of `sources` says, or where the configuration does.
                 cluster: runs.cluster.clone().or_else(|| self.own_cluster.clone()),
@@ -339,12 +341,17 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
                 projects: None,
             };
             let all = self.runner.files.written_objects().chain(&runs.objects);
-            let argo = ArgoReader::new(self.runner.tree, self.clusters, all, &settings, &self.usage);
+            let argo =
+                ArgoReader::new(self.runner.tree, self.clusters, all, &settings, &self.usage, vendored);
             for (index, found) in of_installation {
                 let read = match runs.controller {
                     Controller::Flux => flux.read_object(&found.object),
                     Controller::ArgoCd => argo.read_object(&found.object),
                 };
+                for reference in vendored.take_wanted() {
+                    let by = found.object.id.to_string();
+                    builds.references.entry(reference).or_default().insert(by);
+                }
                 match read {
                     Err(error) => failed.push((*index, error)),
                     Ok(description) => {

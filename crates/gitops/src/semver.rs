@@ -1,4 +1,4 @@
-//! The newest tag within a range of versions.
+//! Ranges of versions: the newest tag in one, and whether a version is in one.
 //!
 //! Facts: Semantic Versioning 2.0.0 (order of versions), and the constraints of `Masterminds/semver`, which Flux uses:
 //! comparators joined by commas or spaces must all hold, alternatives are joined by `||`; `~1.2`, `^1.2`, `1.2.x` and
@@ -145,15 +145,21 @@ impl VersionRange {
 
 /// A range of versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct VersionConstraint(Vec<Vec<VersionRange>>);
+pub struct VersionConstraint(Vec<Vec<VersionRange>>);
 
 impl VersionConstraint {
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    /// Parses a range; `None` if it is not one.
+    pub fn parse(text: &str) -> Option<Self> {
         text.split("||").map(parse_alternative).collect::<Option<Vec<_>>>().map(Self)
     }
 
+    /// Whether a version is in the range.
+    pub fn includes_version(&self, version: &str) -> bool {
+        self.find_newest(std::iter::once(version)).is_some()
+    }
+
     /// The newest of some tags that is in the range.
-    pub(crate) fn find_newest<'t>(&self, tags: impl Iterator<Item = &'t str>) -> Option<&'t str> {
+    pub fn find_newest<'t>(&self, tags: impl Iterator<Item = &'t str>) -> Option<&'t str> {
         let versions = tags.filter_map(|tag| {
             let PartialVersion { version, given } =
                 PartialVersion::parse(tag).filter(|partial| partial.given > 0)?;

@@ -1,0 +1,74 @@
+//! Downloads bases of kustomizations with `git`, with the user's own configuration of it.
+//!
+//! A revision is fetched without its history into a repository that is deleted afterwards, and never checked out: no filter and no
+//! hook runs, and links stay out. Only the files that the kustomization names are taken.
+
+use std::path::Path;
+use std::time::Duration;
+
+use git2::Repository;
+
+use federate_builder::{PackedFile, list_kustomization_files};
+use federate_file_tree::FileTree;
+use federate_gitops::RemoteReference;
+use federate_source::git::program::{GitCommand, GitLimits};
+use federate_source::git::{GitLocation, GitRevision};
+
+use crate::download::DownloadedSource;
+
+/// The reference that the revision is fetched to.
+const FETCHED_REF: &str = "refs/federate/base";
+
+/// The longest time that git may take.
+const FETCH_TIMEOUT: Duration = Duration::from_mins(3);
+
+/// What git may use: those who chose the server need not be trusted.
+const FETCH_LIMITS: GitLimits = GitLimits { memory: 1 << 30, file: 1 << 30 };
+
+/// Downloads a base, in its revision or in exactly the commit `commit`. The error is a sentence.
+pub(crate) fn download_base(
+    base: &RemoteReference,
+    folder: &str,
+    commit: Option<&str>,
+    stage: &Path,
+) -> Result<DownloadedSource, String> {
+    let explain = |why: String| format!("the {base} cannot be downloaded: {why}");
+    let repository = Repository::init_bare(stage.join("git")).map_err(|why| explain(why.to_string()))?;
+    let revision = commit.unwrap_or(&base.version);
+    let fetched = GitCommand::new(&repository, "fetch")
+        .with_timeout(FETCH_TIMEOUT)
+        .with_limits(FETCH_LIMITS)
+        .hide_remote_text()
+        .arg("--quiet")
+        .arg("--no-tags")
+        .arg("--depth=1")
+        .arg("--")
+        .arg(&base.repository)
+        .arg(format!("+{revision}:{FETCHED_REF}"))
+        .run();
+    fetched.map_err(|why| explain(why.to_string()))?;
+    read_files(stage, &repository, folder)
+        .map_err(|why| format!("the {base} was downloaded, and is refused: {why}"))
+}
+
+/// Reads the files of the kustomization in a folder of what was fetched.
+fn read_files(stage: &Path, repository: &Repository, folder: &str) -> Result<DownloadedSource, String> {
+    let location =
+        GitLocation { git_dir: stage.join("git"), work_tree: None, prefix: String::new(), embedded: false };
+    let resolved = location.resolve_revision(repository, FETCHED_REF).map_err(|why| why.to_string())?;
+    let commit = resolved.commit.to_string();
+    let tree = GitRevision::open_folder(location, &resolved).map_err(|why| why.to_string())?;
+    let listed = list_kustomization_files(&tree, folder).map_err(|error| {
+        let place = error.place.map_or_else(String::new, |(file, line)| format!("{file}:{line}: "));
+        format!("{place}{}", error.why)
+    })?;
+    let files = listed.into_iter().map(|path| {
+        let bytes = tree.read_file(&path).map_err(|why| format!("`{path}`: {why}"))?;
+        Ok(PackedFile { path, bytes })
+    });
+    Ok(DownloadedSource {
+        files: files.collect::<Result<_, String>>()?,
+        archive: commit.clone(),
+        version: commit,
+    })
+}
