@@ -58,21 +58,28 @@ pub(crate) fn verify(case: &Value) -> Result<(), String> {
     files.insert("federate.yaml".to_owned(), format!("sources: [{{{kind}: {OBJECTS}}}]\n"));
     let no_role = |_: &str, _: &str| -> Option<(&'static str, Role)> { None };
     let repo = read_files(&CaseFiles(files), &ReadOptions::default());
-    let builds = build_sources(&repo, &tree, builder(), &no_role, &|_| Vec::new());
+    let builds = build_sources(&repo, &tree, builder()?, &no_role, &|_| Vec::new());
     for result in case["expect"]["results"].as_array().ok_or("no results")? {
         compare_result(result, &builds)?;
     }
     Ok(())
 }
 
-/// The programs of this machine. Nothing is kept from run to run.
-fn builder() -> &'static ProgramBuilder {
-    static BUILDER: OnceLock<ProgramBuilder> = OnceLock::new();
-    BUILDER.get_or_init(|| {
+/// The programs of this machine. Nothing is kept from run to run. The error names a program that is missing.
+fn builder() -> Result<&'static ProgramBuilder, String> {
+    static BUILDER: OnceLock<Result<ProgramBuilder, String>> = OnceLock::new();
+    let builder = BUILDER.get_or_init(|| {
         let folders = std::env::var_os("PATH").map(|paths| std::env::split_paths(&paths).collect());
         let paths = ProgramPaths { folders: folders.unwrap_or_default(), ..ProgramPaths::default() };
-        ProgramBuilder::new(paths, BuildCache::in_memory(), Confiner::default())
-    })
+        let has_program = |name: &&str| paths.folders.iter().any(|folder| folder.join(name).is_file());
+        for names in [&["helm"][..], &["kustomize", "kubectl"]] {
+            if !names.iter().any(has_program) {
+                return Err(format!("the case cannot be run: PATH has no {}", names.join(" or ")));
+            }
+        }
+        Ok(ProgramBuilder::new(paths, BuildCache::in_memory(), Confiner::default()))
+    });
+    builder.as_ref().map_err(Clone::clone)
 }
 
 fn compare_result(result: &Value, builds: &Builds) -> Result<(), String> {
@@ -83,9 +90,6 @@ fn compare_result(result: &Value, builds: &Builds) -> Result<(), String> {
         .filter(|finding| finding.object.as_ref().is_none_or(is_same))
         .map(|finding| finding.message.as_str())
         .collect();
-    if let Some(missing) = builds.findings().iter().find(|finding| finding.message.contains("no program")) {
-        return Err(format!("the case cannot be run: {}", missing.message));
-    }
     let sources = match result["sources"].as_array() {
         Some(sources) => sources.clone(),
         None => vec![result.clone()],

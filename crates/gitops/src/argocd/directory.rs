@@ -23,7 +23,7 @@ const MAX_BYTES: usize = 256 << 20;
 /// The deepest nesting of folders.
 const MAX_DEPTH: usize = 100;
 
-/// A file of a folder with its documents, all of which are maps with a kind.
+/// A file of a folder with its documents, all of which are maps with a kind. One that is left out has none.
 pub struct DirectoryFile {
     /// The path in the repo.
     pub path: String,
@@ -142,10 +142,8 @@ impl DirectoryReader<'_> {
             return Err(refuse(format!("`{}` has more than {MAX_FILES} files or {most} MiB", self.root)));
         }
         let text = String::from_utf8_lossy(&bytes);
-        if text.contains(SKIP_MARK) {
-            return Ok(());
-        }
         let stream = match below.rsplit_once('.').map_or("", |(_, extension)| extension) {
+            _ if text.contains(SKIP_MARK) => Stream::default(),
             "jsonnet" => {
                 return Err(refuse(format!("`{path}` is Jsonnet, which federate does not evaluate"))
                     .with_help("commit what it evaluates to in place of it"));
@@ -153,9 +151,7 @@ impl DirectoryReader<'_> {
             "json" => read_json(&path, &bytes)?,
             _ => read_yaml(&path, &text)?,
         };
-        if !stream.documents.is_empty() {
-            self.content.files.push(DirectoryFile { path, bytes, stream });
-        }
+        self.content.files.push(DirectoryFile { path, bytes, stream });
         Ok(())
     }
 }

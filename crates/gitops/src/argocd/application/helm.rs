@@ -34,6 +34,12 @@ const KEYS: [&str; 15] = [
     "version",
 ];
 
+/// The most bytes of a parameter, which is an argument of Helm.
+const MAX_PARAMETER_BYTES: usize = 100_000;
+
+/// The most bytes of the parameters together.
+const MAX_PARAMETERS_BYTES: usize = 1_000_000;
+
 impl ApplicationSource<'_> {
     /// Reads the settings of the chart at a path.
     pub(super) fn read_chart(
@@ -93,13 +99,23 @@ impl ApplicationSource<'_> {
         helm: &Value,
     ) -> Result<Vec<ChartParameter>, DescriptionError> {
         let (mut typed, mut texts) = (BTreeMap::new(), BTreeMap::new());
+        let mut bytes = 0;
         for (index, parameter) in list_items(helm, "parameters").enumerate() {
             let pointer = format!("{}/helm/parameters/{index}/value", self.pointer);
             let value = self.environment.expand(field_text(parameter, "value"));
             let value = value.map_err(|why| DescriptionError::new(&pointer, why))?;
             let is_text = parameter.get("forceString") == Some(&Value::Bool(true));
+            let name = field_text(parameter, "name");
+            let length = name.len() + value.len();
+            bytes += length;
+            if length > MAX_PARAMETER_BYTES || bytes > MAX_PARAMETERS_BYTES {
+                let why = format!(
+                    "a parameter has more than {MAX_PARAMETER_BYTES} bytes, or all have more than {MAX_PARAMETERS_BYTES}"
+                );
+                return Err(DescriptionError::new(&pointer, why).with_help("write them as `valuesObject`"));
+            }
             let of_kind = if is_text { &mut texts } else { &mut typed };
-            of_kind.insert(field_text(parameter, "name"), quote_commas(&value));
+            of_kind.insert(name, quote_commas(&value));
         }
         let mut files = BTreeMap::new();
         for (index, parameter) in list_items(helm, "fileParameters").enumerate() {
