@@ -1,3 +1,5 @@
+//! Clusters, destinations, decisions and patches as a reader of Argo CD takes them.
+
 use serde_json::json;
 
 use federate_file_tree::EmptyTree;
