@@ -26,7 +26,7 @@ fn secret(namespace: &str, name: &str, server: &str) -> Object {
 }
 
 /// A set whose Applications have the names and destinations of its parameters.
-fn set(generators: Value, more: Value) -> Object {
+fn set(generators: &Value, more: &Value) -> Object {
     let template = json!({
         "metadata": {"name": "{{name}}"},
         "spec": {"project": "default", "source": {"repoURL": "x", "path": "a"}, "destination": {"server": "{{server}}"}},
@@ -69,13 +69,13 @@ fn names(generated: &GeneratedApplications) -> Vec<&str> {
 
 #[test]
 fn the_inventory_stands_in_for_secrets() {
-    let all = set(json!([{"clusters": {}}]), json!({}));
+    let all = set(&json!([{"clusters": {}}]), &json!({}));
     let settings = ArgoSettings::default();
     assert_eq!(names(&generate(&settings, &[], &all).unwrap()), ["a", "b", "in-cluster"]);
     // The cluster in which Argo CD runs is there once.
     let settings = ArgoSettings { cluster: Some("b".into()), ..settings };
     assert_eq!(names(&generate(&settings, &[], &all).unwrap()), ["a", "in-cluster"]);
-    let selected = set(json!([{"clusters": {"selector": {"matchLabels": {"env": "prod"}}}}]), json!({}));
+    let selected = set(&json!([{"clusters": {"selector": {"matchLabels": {"env": "prod"}}}}]), &json!({}));
     assert_eq!(names(&generate(&settings, &[], &selected).unwrap()), ["a"]);
     let secrets =
         [secret("argocd", "hub", "https://kubernetes.default.svc"), secret("elsewhere", "x", "https://x")];
@@ -135,7 +135,7 @@ fn placements_that_are_decided_elsewhere_are_asked_for() {
     )];
     let selector = json!({"matchLabels": {"cluster.open-cluster-management.io/placement": "shop"}});
     let generators = json!([{"clusterDecisionResource": {"configMapRef": "ocm", "labelSelector": selector}}]);
-    let set = set(generators, json!({}));
+    let set = set(&generators, &json!({}));
     let clusters = [member("a", "prod"), member("b", "test")];
     let settings = ArgoSettings::default();
     let decide = |namespace: &str, name: &str| {
@@ -154,7 +154,7 @@ fn unknown_fields_are_named() {
     let list = json!({"list": {"elements": [{"name": "a", "server": "https://a.cluster.invalid"}]}});
     let settings = ArgoSettings::default();
     let more = json!({"goTemplates": true, "templatePatch": "{\"spec\": {\"sauce\": 1, \"info\": []}}"});
-    let generated = generate(&settings, &[], &set(json!([list, {}]), more)).unwrap();
+    let generated = generate(&settings, &[], &set(&json!([list, {}]), &more)).unwrap();
     let notes: Vec<String> = generated.list_notes().into_iter().map(|note| note.message).collect();
     assert_eq!(names(&generated), ["a"]);
     for expected in ["no field `spec.goTemplates`", "the generator is empty", "no field `spec/sauce`"] {
@@ -167,7 +167,7 @@ fn unknown_fields_are_named() {
         (json!({"list": {"elements": {}}}), "it is not a list"),
         (json!({"git": {"files": [{}]}}), "it has no `path`"),
     ] {
-        let error = generate(&settings, &[], &set(json!([item]), json!({}))).unwrap_err();
+        let error = generate(&settings, &[], &set(&json!([item]), &json!({}))).unwrap_err();
         assert!(error.contains(expected), "{expected}: {error}");
     }
 }
@@ -177,7 +177,7 @@ fn patches_merge_as_strategic_merge_patches() {
     let list = json!([{"list": {"elements": [{"name": "a", "server": "https://a.cluster.invalid"}]}}]);
     let settings = ArgoSettings::default();
     let patch = |patch: &str| {
-        let generated = generate(&settings, &[], &set(list.clone(), json!({"templatePatch": patch})));
+        let generated = generate(&settings, &[], &set(&list, &json!({"templatePatch": patch})));
         generated.map(|generated| generated.applications.first().map(|application| application.body.clone()))
     };
     let body = patch("metadata: {finalizers: [], labels: {x: '{{name}}'}}\nspec: {project: other}")
@@ -199,7 +199,7 @@ fn what_gives_nothing_takes_work_all_the_same() {
         {"list": {"elements": outer}},
         {"list": {"elements": inner}, "selector": {"matchLabels": {"a": "b"}}},
     ]}}]);
-    let error = generate(&ArgoSettings::default(), &[], &set(matrix, json!({}))).unwrap_err();
+    let error = generate(&ArgoSettings::default(), &[], &set(&matrix, &json!({}))).unwrap_err();
     assert!(error.contains("take too much work"), "{error}");
 }
 
@@ -209,7 +209,7 @@ fn an_application_without_a_known_project_is_left_out() {
     let settings = ArgoSettings { projects, ..ArgoSettings::default() };
     let element = json!({"name": "a", "server": "https://a.cluster.invalid"});
     let list = json!([{"list": {"elements": [element], "template": {"spec": {"project": "none"}}}}]);
-    let generated = generate(&settings, &[], &set(list, json!({}))).unwrap();
+    let generated = generate(&settings, &[], &set(&list, &json!({}))).unwrap();
     let omitted: Vec<OmissionReason> = generated.omitted.iter().map(|omitted| omitted.reason).collect();
     assert_eq!(omitted, [OmissionReason::NoProject]);
 }
