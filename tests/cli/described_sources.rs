@@ -292,8 +292,8 @@ fn secrets_of_argo_cd_name_the_clusters_of_applications() {
     assert!(ran.err.contains(expected), "{}", ran.err);
     repo.write("secrets.yaml", secret("m1", "https://one.example.com"));
     tools.run(&repo, "render --out out").code(0);
-    assert_eq!(repo.files("out/m1"), ["shop/configmap_m1-one.example.com-map.yaml"]);
-    assert!(!repo.path("out/m2").exists());
+    assert!(repo.path("out/m1/shop/configmap_m1-one.example.com-map.yaml").exists());
+    assert!(!repo.path("out/m2/shop").exists());
 }
 
 /// What Argo CD does not create of a set is a warning that names it, and the rest of the set is built.
@@ -304,14 +304,15 @@ fn applications_that_argo_cd_leaves_out_are_named() {
     let repo = chart_repo()
         .file("federate.yaml", "sources: [{argocd: set.yaml}]\n")
         .file("set.yaml", set_of(list, true, "{{.name}}", "name: '{{.to}}'", "x"));
-    let ran = tools.run(&repo, "render --out out").code(0);
+    let ran = tools.run(&repo, "check").code(1);
     for expected in [
         "[ignored-application]",
         "Argo CD does not create the Application `a`: several Applications of the set have that name",
         "Argo CD does not create the Application `b`: its destination `none` is not a cluster of the inventory",
     ] {
-        assert!(ran.err.contains(expected), "{expected}: {}", ran.err);
+        assert!(ran.out.contains(expected), "{expected}: {}", ran.out);
     }
+    tools.run(&repo, "render --out out").code(0);
     assert_eq!(repo.files("out/m2"), ["shop/configmap_c-map.yaml"]);
 }
 
@@ -398,14 +399,14 @@ fn generators_of_an_application_set_give_their_applications() {
     );
     for (set, m1, m2) in [
         (
-            set_of(list, false, "api", "name: '{{cluster}}'", "{{tier}}"),
-            vec![("api", "a")],
-            vec![("api", "b")],
+            set_of(list, false, "{{cluster}}", "name: '{{cluster}}'", "{{tier}}"),
+            vec![("m1", "a")],
+            vec![("m2", "b")],
         ),
         (
-            set_of(list, true, "api", "name: '{{.cluster}}'", "{{ .tier }}"),
-            vec![("api", "a")],
-            vec![("api", "b")],
+            set_of(list, true, "{{.cluster}}", "name: '{{.cluster}}'", "{{ .tier }}"),
+            vec![("m1", "a")],
+            vec![("m2", "b")],
         ),
         (
             set_of(clusters, false, "{{name}}", "server: '{{server}}'", "{{values.tier}}"),
@@ -483,17 +484,16 @@ fn generators_of_an_application_set_give_their_applications() {
 #[test]
 fn a_patch_of_an_application_set_is_merged_into_each_application() {
     let Some(tools) = Tools::find(false, true) else { return };
-    let list = "  - list: {elements: [{cluster: m1, tier: a, extra: '{x: 1}'}, {cluster: m2, tier: b, extra: '{}'}]}\n";
-    let set = |is_go: bool, patch: &str| {
+    let list = "  - list: {elements: [{cluster: m1, tier: a, extra: '{x: \"1\"}'}, {cluster: m2, tier: b, extra: '{}'}]}\n";
+    let set = |patch: &str| {
         let patch = patch.replace('\n', "\n    ");
-        set_of(list, is_go, "api", "name: '{{.cluster}}'", "none")
+        set_of(list, true, "{{.cluster}}", "name: '{{.cluster}}'", "none")
             + &format!("  templatePatch: |\n    {patch}\n")
     };
     let repo = |set: String| {
         chart_repo().file("federate.yaml", "sources: [{argocd: set.yaml}]\n").file("set.yaml", set)
     };
     let patched = repo(set(
-        true,
         "metadata: {annotations: {{.extra}}}\nspec:\n  source:\n    helm:\n      releaseName: '{{ .tier }}-api'\n      valuesObject: {tier: '{{.tier}}'}\n  destination: {server: null}",
     ));
     assert_eq!(tools.run(&patched, "render --out out").code(0).err, "");
@@ -505,18 +505,17 @@ fn a_patch_of_an_application_set_is_merged_into_each_application() {
             (Some(&*format!("{tier}-api-map")), Some(tier))
         );
     }
-    for (is_go, patch, expected) in [
-        (true, "{{- if .tier }}\nspec: {}", "cannot be filled"),
-        (true, "spec: {source: {$patch: merge}}", "`$patch` is `replace` or `delete`"),
+    for (patch, expected) in [
+        ("{{- if .tier }}\nspec: {}", "cannot be filled"),
+        ("spec: {source: {$patch: merge}}", "`$patch` is `replace` or `delete`"),
         (
-            true,
             "metadata: {labels: {a: 1}}",
             "it does not fit an Application: /metadata/labels/a: it is not a text",
         ),
-        (true, "- a", "it is not a map"),
-        (true, "a: [", "it is not YAML"),
+        ("- a", "it is not a map"),
+        ("a: [", "it is not YAML"),
     ] {
-        let ran = tools.run(&repo(set(is_go, patch)), "render --out out").code(2);
+        let ran = tools.run(&repo(set(patch)), "render --out out").code(2);
         assert!(ran.err.contains(expected) && ran.err.contains("set.yaml:"), "{patch}: {}", ran.err);
     }
 }

@@ -239,12 +239,13 @@ impl FieldType {
     ) -> Result<(), TypeMismatch> {
         let mismatch = |why| Err(TypeMismatch { pointer: pointer.to_owned(), why });
         match (self, value) {
-            (_, Value::Null) | (Self::Ignored, _) => Ok(()),
-            (Self::Optional(inner), value) => inner.check(value, pointer, unknown),
-            (Self::Text | Self::RequiredText, Value::String(_))
+            (_, Value::Null)
+            | (Self::Ignored, _)
+            | (Self::Text | Self::RequiredText, Value::String(_))
             | (Self::Boolean, Value::Bool(_))
-            | (Self::AnyMap, Value::Object(_)) => Ok(()),
-            (Self::IntegerOrText, Value::String(_) | Value::Number(_)) => Ok(()),
+            | (Self::AnyMap, Value::Object(_))
+            | (Self::IntegerOrText, Value::String(_) | Value::Number(_)) => Ok(()),
+            (Self::Optional(inner), value) => inner.check(value, pointer, unknown),
             (Self::Integer, Value::Number(number)) if number.is_i64() || number.is_u64() => Ok(()),
             (Self::Texts, Value::Array(items)) => check_items(&Self::Text, items, pointer, unknown),
             (Self::List(item), Value::Array(items)) => check_items(item, items, pointer, unknown),

@@ -178,3 +178,6 @@ pub(super) fn name_applications(names: &[String]) -> String {
         more => format!("{noun} {} and {more} more", shown.join(", ")),
     }
 }
+
+#[cfg(test)]
+mod tests;

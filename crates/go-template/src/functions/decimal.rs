@@ -44,8 +44,11 @@ impl Decimal {
 
     pub(super) fn to_float(&self) -> f64 {
         let digits: String = self.digits.iter().rev().map(|digit| char::from(b'0' + digit)).collect();
+        if digits.is_empty() {
+            // Zero has no sign.
+            return 0.0;
+        }
         let sign = if self.negative { "-" } else { "" };
-        let digits = if digits.is_empty() { "0" } else { &digits };
         format!("{sign}{digits}e{}", self.exponent).parse().unwrap_or(0.0)
     }
 

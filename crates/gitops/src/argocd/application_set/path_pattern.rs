@@ -254,6 +254,7 @@ impl ActiveStates {
 
 /// What stands before the path of a pathspec.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a word of its own")]
 struct PathspecMagic {
     is_glob: bool,
     is_literal: bool,
@@ -383,7 +384,7 @@ fn expand_braces(pattern: &str) -> Option<Vec<String>> {
     let mut done = Vec::new();
     let mut open = vec![pattern.to_owned()];
     while let Some(pattern) = open.pop() {
-        let Some((start, end, commas)) = find_braces(&pattern)? else {
+        let Some(Braces { start, end, commas }) = find_braces(&pattern).ok()? else {
             done.push(pattern);
             continue;
         };
@@ -400,9 +401,18 @@ fn expand_braces(pattern: &str) -> Option<Vec<String>> {
     Some(done)
 }
 
-/// The first pair of braces of a pattern: where it begins and ends, and its commas. `None` if it is not closed.
-#[expect(clippy::type_complexity, reason = "read by one function")]
-fn find_braces(pattern: &str) -> Option<Option<(usize, usize, Vec<usize>)>> {
+/// A pair of braces: where it begins and ends, and its commas.
+struct Braces {
+    start: usize,
+    end: usize,
+    commas: Vec<usize>,
+}
+
+/// A brace that is not closed.
+struct UnclosedBrace;
+
+/// The first pair of braces of a pattern.
+fn find_braces(pattern: &str) -> Result<Option<Braces>, UnclosedBrace> {
     let mut start = None;
     let mut depth = 0_usize;
     let mut commas = Vec::new();
@@ -419,12 +429,12 @@ fn find_braces(pattern: &str) -> Option<Option<(usize, usize, Vec<usize>)>> {
                 depth += 1;
             }
             ',' if depth == 1 => commas.push(at),
-            '}' if depth == 1 => return Some(Some((start?, at, commas))),
+            '}' if depth == 1 => return Ok(start.map(|start| Braces { start, end: at, commas })),
             '}' if depth > 1 => depth -= 1,
             _ => {}
         }
     }
-    if start.is_some() { None } else { Some(None) }
+    if start.is_some() { Err(UnclosedBrace) } else { Ok(None) }
 }
 
 #[cfg(test)]

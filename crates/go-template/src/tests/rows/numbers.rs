@@ -2,6 +2,7 @@
 
 /// Templates and their texts.
 pub(super) const ROWS: &[(&str, &str)] = &[
+    (r#"{{mulf "x" -1}}"#, "0"),
     ("{{min 2 .n}}", "2"),
     ("{{minf 2 .n}}", "2"),
     ("{{add 1 .f}}", "2"),
