@@ -363,7 +363,7 @@ fn no_tag_forgets_a_cluster() {
     assert!(registry.files("acme/fleet/m2", "b").is_empty());
 }
 
-/// The plan with another number of replicas, pushed by somebody else.
+/// The plan with another number of replicas, pushed by another client.
 fn push_theirs(sandbox: &Sandbox, registry: &Registry, tag: &str, count: usize) -> String {
     replicas(sandbox, count);
     commit(sandbox, "theirs");

@@ -310,7 +310,7 @@ fn report_conflict(
 ) -> ObjectDecision {
     let mut decision = decide_nothing(input, ActionKind::Conflict, reason);
     decision.action.outcome = ActionOutcome::NotTried;
-    let taken = update_object(input, completed, TransferFrom::Nobody, ActionKind::Adopt, settings);
+    let taken = update_object(input, completed, TransferFrom::NoManager, ActionKind::Adopt, settings);
     decision.action.diffs = taken.action.diffs.into_iter().filter_map(without_label).collect();
     decision
 }

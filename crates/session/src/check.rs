@@ -33,7 +33,7 @@ impl Session {
         let in_error: BTreeSet<ObjectRef> =
             found.iter().filter(|finding| finding.is_error()).filter_map(|f| f.object.clone()).collect();
         let mut examined = engine.check_thoroughly();
-        // Where decisions were stopped, nobody knows what has no effect.
+        // Where decisions were stopped, it is not known what has no effect.
         let stopped = found.iter().any(|finding| finding.code == TOO_MUCH_WORK);
         let mut unused = Vec::new();
         if !stopped {

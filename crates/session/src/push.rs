@@ -55,7 +55,7 @@ pub enum Error<E> {
     /// Artifacts cannot be read or pushed.
     #[error(transparent)]
     Artifacts(#[from] artifacts::Error),
-    /// Somebody else pushed during every attempt.
+    /// Another client pushed during every attempt.
     #[error("{0}; gave up after {MAX_ATTEMPTS} attempts")]
     GaveUp(artifacts::Error),
 }
@@ -122,7 +122,7 @@ pub enum PushOutcome {
     Refused(ExcessiveDeletions),
 }
 
-/// An attempt that nobody has overtaken.
+/// An attempt that no push of another client has overtaken.
 struct RenderedPush {
     session: Session,
     outcome: PushOutcome,
@@ -132,7 +132,7 @@ struct RenderedPush {
 struct PublishedPlans(BTreeMap<String, Arc<PublishedPlan>>);
 
 impl PushRequest<'_> {
-    /// Pushes what `open` renders from the previous plan. If somebody else pushes in the
+    /// Pushes what `open` renders from the previous plan. If another client pushes in the
     /// meantime, calls `retrying` and starts over.
     pub fn push_rendering<E>(
         &self,
@@ -158,7 +158,7 @@ impl PushRequest<'_> {
         }
     }
 
-    /// One attempt; the inner error says that somebody else has pushed in the meantime.
+    /// One attempt; the inner error says that another client has pushed in the meantime.
     fn try_push<E>(
         &self,
         open: &mut impl FnMut(Option<&Plan>) -> Result<Session, E>,
