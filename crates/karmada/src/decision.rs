@@ -430,7 +430,7 @@ impl<'d, 'a> SchedulingDecision<'d, 'a> {
             .filter(|name| !name.is_empty() && *name != DEFAULT_SCHEDULER);
         if let Some(other) = other {
             let message = format!(
-                "the policy asks for the scheduler `{other}`; that of Karmada is `{DEFAULT_SCHEDULER}`"
+                "the policy names the scheduler `{other}`; that of Karmada is `{DEFAULT_SCHEDULER}`"
             );
             row.unschedulable = Some(Unschedulable { reason: "OtherScheduler".to_owned(), message });
         } else if self.state.suspended {

@@ -279,8 +279,10 @@ impl<'d, 'a> FederatedDecision<'d, 'a> {
             }
         }
         let message = format!(
-            "{lost} replicas of {} are lost: they are scheduled into {}, where namespace `{}` is not federated",
+            "{} of {} {} scheduled into {}, where namespace `{}` is not federated",
+            finding::count_replicas(lost),
             self.federated.target,
+            if lost == 1 { "is lost: it is" } else { "are lost: they are" },
             finding::join_names(&names, 5),
             self.federated.namespace()
         );

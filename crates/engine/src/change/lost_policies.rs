@@ -163,7 +163,7 @@ impl LostBinding<'_> {
                 Some(format!("{policy}, which placed it, selects it, but does not claim it"))
             }
             Some(mismatches) => {
-                Some(format!("{policy}, which placed it, asks for {}", describe_mismatches(&mismatches)))
+                Some(format!("{policy}, which placed it, requires {}", describe_mismatches(&mismatches)))
             }
             None => {
                 let remedy =

@@ -48,8 +48,11 @@ pub(super) fn assign_tiers(
             continue;
         }
         trace.add_step(|| match tier {
-            0 => format!("its own clusters take {take} of {left} replicas"),
-            _ => format!("overflow affinity {tier} takes {take} of the {left} replicas that remain"),
+            0 => format!("its own clusters take {take} of {}", finding::count_replicas(left)),
+            _ => format!(
+                "overflow affinity {tier} takes {take} of the remaining {}",
+                finding::count_replicas(left)
+            ),
         });
         assigned.extend(by_available_replicas(scheduling, &members, take, trace)?);
         left -= take;
@@ -58,8 +61,8 @@ pub(super) fn assign_tiers(
         return Err(SchedulingFailure::capacity_reason(
             scheduling.behaviour,
             format!(
-                "{left} of {} replicas fit neither in its own clusters nor in those of the overflow affinities",
-                scheduling.subject.workload.replicas
+                "{left} of {} fit neither in its own clusters nor in those of the overflow affinities",
+                finding::count_replicas(scheduling.subject.workload.replicas)
             ),
         ));
     }
@@ -84,7 +87,12 @@ fn by_available_replicas(
         return Ok(previous);
     }
     if before > replicas {
-        trace.add_step(|| format!("scaled down from {before} to {replicas} replicas, in proportion to the replicas of each cluster"));
+        trace.add_step(|| {
+            format!(
+                "scaled down from {before} to {}, in proportion to the replicas of each cluster",
+                finding::count_replicas(replicas)
+            )
+        });
         let votes = match scheduling.behaviour.scale_down {
             ScaleDown::Chosen => in_stored_order(scheduling, previous),
             ScaleDown::AllPrevious => all_previous(scheduling),
@@ -146,8 +154,9 @@ fn divide_by_available(
         return Err(SchedulingFailure::capacity_reason(
             scheduling.behaviour,
             format!(
-                "{available} more replicas fit in the {} chosen clusters, {target} are needed",
-                votes.len()
+                "{available} more {} in the {}, {target} are needed",
+                if available == 1 { "replica fits" } else { "replicas fit" },
+                finding::format_count(votes.len(), "chosen cluster")
             ),
         ));
     }
@@ -230,7 +239,7 @@ fn divide_by_votes(
         let shares = in_words(scheduling, &votes, &shares, what);
         let name = division::method_name(method);
         let by = if what == "weight" { "weight" } else { "available replicas" };
-        format!("{total} replicas divided by {by} ({name}): {shares}")
+        format!("{} divided by {by} ({name}): {shares}", finding::count_replicas(total))
     });
     trace.add_steps(|| {
         let tied = division::random_parties(method, total, &amounts, |at| last(votes[at].0));
