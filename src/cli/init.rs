@@ -226,7 +226,7 @@ impl InitCommand {
         };
         let guessed = guess_clusters(&session.repo().builds);
         let (names, why) = match guessed.iter().map(String::as_str).collect::<Vec<_>>().join(" ") {
-            names if names.is_empty() => ("eu-1 us-1".to_owned(), "name them"),
+            names if names.is_empty() => ("NAME,NAME".to_owned(), "their names"),
             names => (names, "as the folders of kustomizations are named"),
         };
         CommandError::Failed(format!(

@@ -115,7 +115,7 @@ impl Session {
                      folder on the command line, or the file with `--config {folder}/federate.yaml`"
                 ),
                 None => {
-                    "`federate init` writes the clusters that the policies name, and `federate init --cluster eu-1 us-1` those \
+                    "`federate init` writes the clusters that the policies name, and `federate init --cluster NAME,NAME` those \
                      that you name; `federate snapshot --hub-context CONTEXT --out snapshot` reads them from a control plane, \
                      for `--snapshot snapshot`"
                 }
