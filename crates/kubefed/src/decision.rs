@@ -22,7 +22,7 @@ pub(super) const PROPAGATION_DISABLED: &str = "PropagationDisabled";
 /// Namespaces that are never federated. The control plane's own namespace is another.
 const SYSTEM_NAMESPACES: [&str; 3] = ["kube-system", "kube-public", "default"];
 
-/// Why a federated object goes nowhere.
+/// Why a federated object is placed nowhere.
 #[derive(Clone, Debug)]
 pub(super) struct PlacementRefusal {
     /// The short reason.
@@ -249,7 +249,7 @@ impl<'d, 'a> FederatedDecision<'d, 'a> {
     /// a rendering cannot express, so nothing is rendered.
     fn refusal_finding(&self, plane: &KubeFedPlanner<'_>, refusal: &PlacementRefusal) -> Finding {
         let object = self.federated.object;
-        let message = format!("{} goes nowhere: {}: {}", object.id, refusal.reason, refusal.message);
+        let message = format!("{} is placed nowhere: {}: {}", object.id, refusal.reason, refusal.message);
         let namespace = plane.namespace_of(self.federated);
         let reports_namespace = namespace.is_some_and(|n| inactive_refusal(plane, n).is_none());
         let mut finding = match &refusal.invalid {

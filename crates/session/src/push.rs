@@ -34,7 +34,7 @@ const MAX_NAMED_TAGS: usize = 5;
 pub struct FailedPush<E> {
     /// Why.
     pub error: Error<E>,
-    /// The tags that have moved all the same.
+    /// The tags that have moved anyway.
     pub moved: MovedTags,
 }
 
@@ -425,10 +425,8 @@ impl MovedTags {
             self.0.keys().take(MAX_NAMED_TAGS).map(|(url, tag)| format!("{url}:{tag}")).collect();
         let more = self.0.len().saturating_sub(MAX_NAMED_TAGS);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let all = format!(
-            "tags have moved all the same, and the next push puts them right: {}{more}",
-            names.join(", ")
-        );
+        let all =
+            format!("tags have moved anyway, and the next push puts them right: {}{more}", names.join(", "));
         Some(all).filter(|_| !self.is_empty())
     }
 }

@@ -50,7 +50,7 @@ impl FileTree for RecordedClusters {
 
 impl RecordedClusters {
     fn new(clusters: &[&AppliedCluster]) -> Self {
-        // A cluster whose object is not known is reached by its name all the same.
+        // A cluster whose object is not known is reached by its name anyway.
         let plain = InventoryRef {
             api_version: "cluster.karmada.io/v1alpha1".to_owned(),
             kind: "Cluster".to_owned(),

@@ -165,7 +165,7 @@ impl Reconciliation<'_> {
     }
 }
 
-/// The failure, with the tags that have moved all the same.
+/// The failure, with the tags that have moved anyway.
 fn add_rest(mut stop: ReconcileError, moved: &MovedTags) -> ReconcileError {
     stop.message.extend(moved.describe_rest().map(|said| format!("; {said}")));
     stop
