@@ -102,7 +102,10 @@ pub(super) fn divide_by_weight<'d>(
         result.insert(share.cluster, share.plan.wrapping_add(share.overflow));
     }
     if left > 0 {
-        trace.record_step(|| format!("{left} replicas fit nowhere within minimums, maximums and capacity"));
+        trace.record_step(|| {
+            let fit = if left == 1 { "replica fits" } else { "replicas fit" };
+            format!("{left} {fit} nowhere within minimums, maximums and capacity")
+        });
     }
     result
 }

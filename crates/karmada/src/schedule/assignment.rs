@@ -83,7 +83,10 @@ fn by_available_replicas(
     let previous = previous_among(scheduling, chosen);
     let before: i64 = previous.iter().map(|(_, replicas)| replicas).sum();
     if before == replicas {
-        trace.add_step(|| format!("all {replicas} replicas are placed already, so nothing moves"));
+        trace.add_step(|| match replicas {
+            1 => "the only replica is placed already, so nothing moves".to_owned(),
+            _ => format!("all {replicas} replicas are placed already, so nothing moves"),
+        });
         return Ok(previous);
     }
     if before > replicas {
@@ -105,7 +108,7 @@ fn by_available_replicas(
             .map(|(index, kept)| format!("{} {kept}", scheduling.cluster_name(*index)))
             .collect();
         let stay = finding::join_names(&stay.iter().map(String::as_str).collect::<Vec<_>>(), MAX_NAMED);
-        (before > 0).then(|| format!("{before} of {replicas} replicas stay: {stay}"))
+        (before > 0).then(|| format!("{before} of {} stay: {stay}", finding::count_replicas(replicas)))
     });
     let votes = chosen.iter().map(|c| (c.index, c.allocatable)).collect();
     divide_by_available(scheduling, replicas - before, votes, &previous, trace)
@@ -162,7 +165,10 @@ fn divide_by_available(
     }
     if scheduling.strategy == DivisionStrategy::Aggregated {
         votes = shortest_prefix(votes, kept, target);
-        trace.add_step(|| format!("aggregated: {target} replicas fit in {} of the clusters", votes.len()));
+        trace.add_step(|| {
+            let fit = if target == 1 { "replica fits" } else { "replicas fit" };
+            format!("aggregated: {target} {fit} in {} of the clusters", votes.len())
+        });
     }
     let mut sums = vec![0; scheduling.clusters.len() + scheduling.subject.departed.len()];
     let shares =

@@ -121,8 +121,10 @@ fn no_available_replicas(scheduling: &Scheduling<'_>, region: &Region<'_>) -> Re
     match scheduling.behaviour.region_without_capacity {
         RegionWithoutCapacity::ScoresZero => Ok(0),
         RegionWithoutCapacity::Crashes => Err(SchedulingFailure::scheduler_error(format!(
-            "the scheduler of Karmada {} crashes: no cluster in region {} can take {} replicas",
-            scheduling.behaviour.release, region.name, scheduling.subject.workload.replicas
+            "the scheduler of Karmada {} crashes: no cluster in region {} can take {}",
+            scheduling.behaviour.release,
+            region.name,
+            finding::count_replicas(scheduling.subject.workload.replicas)
         ))),
     }
 }
