@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2154 # text is literal; variables are those of lib/setup.sh
-# The guard of deletions: what federate refuses is told with the way on, and goes with a label; and links on the way out.
+# The guard of deletions: what federate refuses is reported with the next step, and goes with a label; and links on the way out.
 checkout refs/heads/main
 fresh_api
 

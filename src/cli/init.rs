@@ -229,7 +229,7 @@ impl InitCommand {
             _ if layout.is_some_and(|layout| layout.is_one_cluster) => {
                 ("NAME".to_owned(), "name the cluster in which Flux runs")
             }
-            names if names.is_empty() => ("eu-1 us-1".to_owned(), "name them"),
+            names if names.is_empty() => ("NAME,NAME".to_owned(), "their names"),
             names => (names, "as the folders of kustomizations are named"),
         };
         CommandError::Failed(format!(

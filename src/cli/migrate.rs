@@ -50,7 +50,7 @@ const MAX_STATES: i64 = 100_000;
 /// --prove N also compares both sides in N random states: clusters are lost, tainted, relabelled, resized or removed,
 /// and workloads are scaled.
 ///
-/// --check SNAPSHOT tells whether the world is as the steps of the runbook expect; `federate snapshot` takes the snapshot.
+/// --check SNAPSHOT tells whether the clusters are as the steps of the runbook expect; `federate snapshot` takes the snapshot.
 ///
 /// `--to plain` leaves control planes altogether: what each cluster receives is written as kustomizations.
 /// --mode freeze writes every object exactly as it is placed now, which is the safe first step of a switch where rules
@@ -86,7 +86,7 @@ pub(super) struct MigrateCommand {
     #[arg(long, value_name = "FILE")]
     runbook: Option<PathBuf>,
 
-    /// Tell whether the world is as the steps of the runbook expect, by what `federate snapshot` wrote
+    /// Tell whether the clusters are as the steps of the runbook expect, by a snapshot of `federate snapshot`
     #[arg(long, value_name = "SNAPSHOT", conflicts_with_all = ["out", "in_place", "prove", "runbook"])]
     check: Option<PathBuf>,
 
@@ -190,7 +190,7 @@ impl MigrateCommand {
         let is_fault = report.verdict == Verdict::Unexplained;
         if is_fault && !self.args.keep_going {
             self.print_report(&report, &runbook)?;
-            say_nothing_written("--keep-going writes it all the same");
+            say_nothing_written("--keep-going writes it anyway");
             return Ok(Exit::Error);
         }
         self.write_result(&opened, &migrated, &report, &runbook, location.as_ref())?;
@@ -315,7 +315,7 @@ impl MigrateCommand {
         }
     }
 
-    /// Tells whether the world is as the steps of the runbook expect.
+    /// Tells whether the clusters are as the steps of the runbook expect.
     fn check_snapshot(
         &self,
         opened: &RepoSource,

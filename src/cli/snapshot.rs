@@ -124,7 +124,8 @@ impl SnapshotCommand {
         }
         if !captured.observed.is_empty() {
             let objects: usize = captured.observed.values().map(Vec::len).sum();
-            print_notice(&format!("{objects} objects observed in {} clusters\n", captured.observed.len()));
+            let clusters = format_count(captured.observed.len(), "cluster");
+            print_notice(&format!("{} observed in {clusters}\n", format_count(objects, "object")));
         }
         Ok(())
     }

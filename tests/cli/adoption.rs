@@ -24,7 +24,7 @@ fn conflict(sandbox: &Sandbox) -> String {
     let differs = action["diffs"].as_array().is_some_and(|diffs| !diffs.is_empty());
     assert_eq!(ran.code, if differs { 2 } else { 0 }, "{action}");
     let reason = action["reason"].as_str().unwrap();
-    assert!(reason.ends_with("--adopt if-no-restart (or always) adopts it all the same"), "{reason}");
+    assert!(reason.ends_with("--adopt if-no-restart (or always) adopts it anyway"), "{reason}");
     let adopted =
         sandbox.run("apply --dry-run=client --observed .live --cluster m1 --adopt if-no-restart -o json");
     assert!(adopted.code(0).out.contains("\"adopt\""));

@@ -387,7 +387,7 @@ fn what_people_add_is_drift_and_what_controllers_add_is_not() {
     let sandbox = added("kubectl-edit");
     sandbox.write("federate.yaml", "drift: {people: []}\n");
     assert!(drifted(&sandbox, "").is_empty());
-    // A setting keeps it from being removed by apply; drift reports it all the same.
+    // A setting keeps it from being removed by apply; drift reports it anyway.
     sandbox.write("federate.yaml", "apply: {noTakeOver: true}\n");
     assert_eq!(drifted(&sandbox, ""), ["/data/x"]);
     let actions = |sandbox: &Sandbox| {

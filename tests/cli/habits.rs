@@ -195,7 +195,7 @@ spec:
         sandbox.run("render --out config").code(0);
         assert_eq!(web("config"), web("flag"));
         assert!(!sandbox.run("check").out.contains("autoscaled-replicas"));
-        // Policies divide the replicas all the same.
+        // Policies divide the replicas anyway.
         assert!(
             sandbox.run("plan").code(0).out.contains("2 × 2") || sandbox.run("plan").out.contains("all 2")
         );

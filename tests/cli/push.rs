@@ -363,7 +363,7 @@ fn no_tag_forgets_a_cluster() {
     assert!(registry.files("acme/fleet/m2", "b").is_empty());
 }
 
-/// The plan with another number of replicas, pushed by somebody else.
+/// The plan with another number of replicas, pushed by another client.
 fn push_theirs(sandbox: &Sandbox, registry: &Registry, tag: &str, count: usize) -> String {
     replicas(sandbox, count);
     commit(sandbox, "theirs");
@@ -493,7 +493,7 @@ fn what_an_overtaken_push_has_moved_is_said_when_the_next_attempt_is_refused() {
     let ran = push(&sandbox, &registry, "--tag latest -o json").code(2);
     assert!(ran.err.contains("would lose"), "{}", ran.err);
     let moved = format!("oci://{}/acme/fleet/m1:latest", registry.host());
-    assert!(ran.err.contains("tags have moved all the same") && ran.err.contains(&moved), "{}", ran.err);
+    assert!(ran.err.contains("tags have moved anyway") && ran.err.contains(&moved), "{}", ran.err);
     let json = ran.json();
     let rows = json["artifacts"].as_array().unwrap();
     assert_eq!((rows.len(), &json["changed"]), (4, &json!(true)), "{json:#}");

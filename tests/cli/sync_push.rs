@@ -224,7 +224,7 @@ fn each_tag_is_watched() {
     let tag = ("acme/fleet/plan".to_owned(), "stable".to_owned());
     registry.state().tags.remove(&tag);
     let said = fleet.once().code(0).err;
-    assert!(said.contains("somebody else has moved tags") && said.contains("stable"), "{said}");
+    assert!(said.contains("another client has moved tags") && said.contains("stable"), "{said}");
     assert_eq!(digest(&registry, "plan", "stable"), ours);
 }
 

@@ -487,7 +487,7 @@ fn what_people_change_is_applied_over_unless_it_is_kept() {
     edit(&sandbox, "kubectl-edit", MORE_SERVICE, &port);
     edit(&sandbox, "kubectl-patch", MORE_CONFIG, &json!({"data": {"x": "1"}}));
     edit(&sandbox, "operator", MORE_CONFIG, &json!({"data": {"y": "1"}}));
-    // Nobody may have two ports of one name.
+    // No object may have two ports of one name.
     let kept = sandbox.apply("--no-take-over").code(2);
     assert!(kept.err.contains("Duplicate value: \"http\""), "{kept:#?}");
     assert_eq!(sandbox.get("m1", MORE_CONFIG)["data"], json!({"k": "v", "x": "1", "y": "1"}));

@@ -1,4 +1,4 @@
-//! Where an API server is reached, it decides: objects that are invalid by the rules here are sent all the same, and the
+//! Where an API server is reached, it decides: objects that are invalid by the rules here are sent anyway, and the
 //! answer of the server counts.
 //!
 //! Only on the API server for tests: real ones have no other fields, and do not count requests.

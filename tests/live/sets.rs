@@ -45,7 +45,7 @@ fn the_parent_is_named_after_the_repo_and_says_which_commit_runs() {
     assert_eq!(annotations["federate.dev/path"], "");
     assert_eq!(annotations["federate.dev/revision"], git(&sandbox, "rev-parse HEAD"));
 
-    // Another commit without a change in the cluster is noted all the same, and nothing else is written.
+    // Another commit without a change in the cluster is noted anyway, and nothing else is written.
     commit(&sandbox);
     sandbox.forget("m1");
     sandbox.apply("").code(0);

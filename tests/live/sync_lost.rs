@@ -131,7 +131,7 @@ fn correction_goes_on_after_a_broken_commit_and_an_edited_spec() {
     assert_eq!(running.end("-TERM"), Some(0));
 }
 
-/// Nobody watches, so that only the interval counts.
+/// Without watches, so that only the interval counts.
 #[test]
 fn correction_goes_on_without_the_git_server_and_without_watches() {
     let hub = Hub::simulated();

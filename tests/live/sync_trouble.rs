@@ -140,7 +140,7 @@ fn a_broken_commit_does_not_stop_correction_to_the_last_good_one() {
     hub.sandbox.edit("m1", "kubectl-edit", WEB, &mine);
     until("it is put back", || image(&hub.sandbox, "m1") == "nginx:1.27");
     // A round under way says `Progressing` for a moment.
-    until("the commit is broken all the same", || hub.ready("web")["reason"] == "BuildFailed");
+    until("the commit is broken anyway", || hub.ready("web")["reason"] == "BuildFailed");
     hub.sandbox.write("web.yaml", &crate::sandbox::deployment("nginx:1.28"));
     hub.push("mended");
     until("the next one is applied", || image(&hub.sandbox, "m1") == "nginx:1.28");

@@ -210,7 +210,7 @@ fn fights_are_noticed_named_and_left_alone() {
     running.until("the fight is noticed", || running.log().contains("rival changes /spec/template"));
     std::thread::sleep(Duration::from_secs(2));
     assert_eq!(image(&sandbox, "m1"), "mine", "{}", running.log());
-    // Other objects are put back all the same.
+    // Other objects are put back anyway.
     sandbox.edit("m1", "kubectl-edit", A, &json!({"data": {"k": "mine"}}));
     running.until("it is put back", || sandbox.get("m1", A)["data"]["k"] != "mine");
     assert_eq!(image(&sandbox, "m1"), "mine");

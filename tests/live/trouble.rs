@@ -217,7 +217,7 @@ fn a_run_that_is_killed_can_be_repeated() {
     let kinds = &parent["metadata"]["annotations"]["applyset.kubernetes.io/contains-group-kinds"];
     assert_eq!(kinds, "ConfigMap,Deployment.apps,Namespace", "what was about to be made is named");
 
-    // Objects that are no longer rendered by now are found all the same.
+    // Objects that are no longer rendered by now are found anyway.
     sandbox.remove("a.yaml");
     sandbox.apply("--prune-limit 100").code(0);
     assert!(sandbox.has("m1", WEB));

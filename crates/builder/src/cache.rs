@@ -107,7 +107,7 @@ impl BuildCache {
     }
 }
 
-/// Whether a folder is there, belongs to this user, and nobody else can read it.
+/// Whether a folder exists, belongs to this user, and is readable only by this user.
 fn open_folder(folder: &Path) -> bool {
     let _ = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     let Ok(meta) = fs::symlink_metadata(folder) else { return false };

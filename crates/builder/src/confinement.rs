@@ -205,7 +205,7 @@ mod system {
         let own = fs::read_link("/proc/self/exe").ok()?;
         let awaited: SigSet = [Signal::SIGTERM, Signal::SIGCHLD].into_iter().collect();
         awaited.thread_block().ok()?;
-        // If federate is killed, this process is told, and ends what it has started.
+        // If federate is killed, this process receives a signal, and ends what it has started.
         let _ = prctl::set_pdeathsig(Signal::SIGTERM);
         let _ = prctl::set_child_subreaper(true);
         let argument = if enter_namespaces() { INNER_ARGUMENT } else { ALONE_ARGUMENT };
@@ -357,7 +357,7 @@ mod system {
         Confinement::default()
     }
 
-    /// Other systems have neither namespaces nor processes that are told when their parent ends.
+    /// Other systems have neither namespaces nor signals to processes whose parent ends.
     pub(super) fn supervise_program(_: &[OsString]) -> Option<i32> {
         None
     }

@@ -31,7 +31,7 @@ const MAX_MESSAGE_BYTES: u64 = 64 << 10;
 /// How many bytes of a message are shown.
 const MAX_SHOWN_CHARS: usize = 1000;
 
-/// How long a program may take to end when it is told to.
+/// How long a program may take to end after a signal to end.
 const MAX_ENDING_TIME: Duration = Duration::from_secs(6);
 
 /// How often an ending program is looked at.

@@ -12,7 +12,7 @@ use federate_builder::{Confiner, DecryptionKeys, ProgramPaths, SopsDecryptor};
 use federate_kubernetes::sops::{EncryptedFile, SopsFormat};
 use federate_repo::build::Decryptor as _;
 
-/// A key of age that nobody has.
+/// A recipient of age whose private key is unknown.
 const AGE: &str = "age1wksx5xm55klj9draf0ln5ewfv8slmjdxugwpslf0u8ryuhl46dls8fqahx";
 const AGE_TEXT: &str = "-----BEGIN AGE ENCRYPTED FILE-----\\nYWdlLWVuY3J5cHRpb24ub3JnL3YxCi0+IFgyNTUxOSBraEFKRkhvN0lFN0hHMnhu\\nR2w1dWNwbVhkejlhRkdZeHdob3JiZGkvMUVFCk5UWm1qdFRxK1U1Wms1SUxObmow\\nTkVlTGo1cGNZbzhyNk5iTEtrSjFUbjgKLS0tIDQrTHRoSTkxT0c5dkJ2UDZZNlFX\\nMXFKcDBxc1lLRVYxQWprSmdZcUtYQ28KElWfo///aQ4w2tw7TO8L7OTPv86O3n7U\\n9jhLAMDYuhpVXQlAAB8NwkF6AbiSb8rnflC3+4efeDo/4bbxV1x1UA==\\n-----END AGE ENCRYPTED FILE-----\\n";
 const VALUE: &str = "ENC[AES256_GCM,data:DEU0KX7rc3tohnLV,iv:X3AkzOiCp/QKLtvyveZAd8CN2DacAX8/rHk+NWRn08Y=,tag:rHzljnUSqt7kgUmYtT6VGg==,type:str]";

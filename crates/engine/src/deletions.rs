@@ -264,7 +264,7 @@ impl ExcessiveDeletions {
             }
         }
         if let Some(more) = self.clusters.len().checked_sub(MAX_CLUSTERS).filter(|more| *more > 0) {
-            text += &format!("  and {more} more clusters\n");
+            text += &format!("  and {}\n", federate_kubernetes::finding::format_count(more, "more cluster"));
         }
         text
     }

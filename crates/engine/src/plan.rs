@@ -272,7 +272,7 @@ impl Engine<'_> {
     /// Returns the templates that no policy places. Templates with an error are not among them.
     fn find_unmatched(&self, placements: &[Placement], findings: &[Finding]) -> Vec<ObjectRef> {
         let in_error: BTreeSet<&ObjectRef> = findings.iter().filter_map(|f| f.object.as_ref()).collect();
-        // Without any cluster, what goes to every cluster goes to none, and needs no policy all the same.
+        // Without any cluster, what goes to every cluster goes to none, and needs no policy anyway.
         let no_inventory = self.clusters.is_empty();
         let placed = placements.iter().filter(|row| no_inventory || !row.is_unmatched());
         let mut placed = placed.map(|p| &p.object).peekable();

@@ -60,7 +60,7 @@ pub fn read_own(bytes: &[u8]) -> Result<Plan, Error> {
     parse_plan(bytes, false)
 }
 
-/// Rows that somebody has moved are sorted again.
+/// Rows are sorted, as an edited file may have them in another order.
 fn parse_plan(bytes: &[u8], untyped: bool) -> Result<Plan, Error> {
     let mut plan = parse_rows(bytes, untyped)?;
     if !plan.placements.is_sorted_by(|a, b| a.object <= b.object) {

@@ -182,7 +182,7 @@ impl<'e> PlacementSelectors<'e> {
         match near {
             Some((policy, what, wanted, has)) => {
                 let why =
-                    format!("{} nearly selects it, but asks for the {what} `{wanted}`", with_origin(policy));
+                    format!("{} nearly selects it, but requires the {what} `{wanted}`", with_origin(policy));
                 let help = format!("the object has the {what} `{has}`: correct one of the two");
                 UnplacedReason { near: true, ..UnplacedReason::new(Some(why), help) }
             }

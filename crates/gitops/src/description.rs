@@ -26,7 +26,7 @@ pub struct Description {
     pub notes: Vec<Note>,
 }
 
-/// Something that is worth knowing about an object, which can be built all the same.
+/// Something that is worth knowing about an object, which can be built anyway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// How bad it is.

@@ -1,4 +1,4 @@
-//! HTTP clients for servers that somebody else names.
+//! HTTP clients for servers that an untrusted source names.
 //!
 //! Facts: the stack of `kube`'s own client, whose connector cannot be chosen.
 

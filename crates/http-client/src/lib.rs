@@ -1,4 +1,4 @@
-//! Clients for HTTP servers that somebody else names: the addresses that they may connect to, and connections that check each
+//! Clients for HTTP servers that an untrusted source names: the addresses that they may connect to, and connections that check each
 //! address before they use it.
 //!
 //! [`AddressPolicy`] decides. What runs in another program, such as `git`, is given the addresses that were checked

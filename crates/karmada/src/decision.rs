@@ -429,9 +429,8 @@ impl<'d, 'a> SchedulingDecision<'d, 'a> {
             .as_deref()
             .filter(|name| !name.is_empty() && *name != DEFAULT_SCHEDULER);
         if let Some(other) = other {
-            let message = format!(
-                "the policy asks for the scheduler `{other}`; that of Karmada is `{DEFAULT_SCHEDULER}`"
-            );
+            let message =
+                format!("the policy names the scheduler `{other}`; that of Karmada is `{DEFAULT_SCHEDULER}`");
             row.unschedulable = Some(Unschedulable { reason: "OtherScheduler".to_owned(), message });
         } else if self.state.suspended {
             trace.add_step(|| "not scheduled: the scheduling of its binding is suspended".to_owned());

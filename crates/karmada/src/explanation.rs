@@ -203,6 +203,7 @@ fn explain_clusters(
         };
         if by_capacity && decision.workload.replicas > 0 && refusal.is_none() {
             match cluster.capacity {
+                Some(_) if available[index] == 1 => why.push_str("; 1 replica was available"),
                 Some(_) => why.push_str(&format!("; {} replicas were available", available[index])),
                 None => why.push_str("; its free resources are not known"),
             }

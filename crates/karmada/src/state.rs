@@ -41,7 +41,7 @@ pub struct KarmadaState {
     #[serde(rename = "placementUnreadable")]
     #[serde(skip_serializing_if = "std::ops::Not::not", deserialize_with = "read_or_default")]
     pub unreadable: bool,
-    /// Whether somebody has suspended the scheduling of the binding.
+    /// Whether the scheduling of the binding is suspended.
     #[serde(rename = "schedulingSuspended")]
     #[serde(skip_serializing_if = "std::ops::Not::not", deserialize_with = "read_or_default")]
     pub suspended: bool,

@@ -12,6 +12,7 @@ use super::migration::{CapacityEstimates, MigrationConfiguration};
 use super::profile::{FilterPlugin, Plugins};
 use federate_dialect::{Placed, compute_fnv1};
 use federate_kubernetes::Cluster;
+use federate_kubernetes::finding::count_replicas;
 
 mod binpack;
 mod eligibility;
@@ -340,7 +341,7 @@ fn describe_spread(
         let resource = if subject.gpu.is_some() { GPU } else { "cpu" };
         format!("weights by free {resource}")
     };
-    let mut words = vec![format!("{} replicas are divided, {whence}:", subject.replicas)];
+    let mut words = vec![format!("{} to divide, {whence}:", count_replicas(subject.replicas))];
     let mut order: Vec<usize> = (0..shares.len()).collect();
     order.sort_by_key(|at| (std::cmp::Reverse(shares[*at].weight), shares[*at].hash));
     words.extend(order.iter().map(|&at| {

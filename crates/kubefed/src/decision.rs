@@ -22,7 +22,7 @@ pub(super) const PROPAGATION_DISABLED: &str = "PropagationDisabled";
 /// Namespaces that are never federated. The control plane's own namespace is another.
 const SYSTEM_NAMESPACES: [&str; 3] = ["kube-system", "kube-public", "default"];
 
-/// Why a federated object goes nowhere.
+/// Why a federated object is placed nowhere.
 #[derive(Clone, Debug)]
 pub(super) struct PlacementRefusal {
     /// The short reason.
@@ -249,7 +249,7 @@ impl<'d, 'a> FederatedDecision<'d, 'a> {
     /// a rendering cannot express, so nothing is rendered.
     fn refusal_finding(&self, plane: &KubeFedPlanner<'_>, refusal: &PlacementRefusal) -> Finding {
         let object = self.federated.object;
-        let message = format!("{} goes nowhere: {}: {}", object.id, refusal.reason, refusal.message);
+        let message = format!("{} is placed nowhere: {}: {}", object.id, refusal.reason, refusal.message);
         let namespace = plane.namespace_of(self.federated);
         let reports_namespace = namespace.is_some_and(|n| inactive_refusal(plane, n).is_none());
         let mut finding = match &refusal.invalid {
@@ -279,8 +279,10 @@ impl<'d, 'a> FederatedDecision<'d, 'a> {
             }
         }
         let message = format!(
-            "{lost} replicas of {} are lost: they are scheduled into {}, where namespace `{}` is not federated",
+            "{} of {} {} scheduled into {}, where namespace `{}` is not federated",
+            finding::count_replicas(lost),
             self.federated.target,
+            if lost == 1 { "is lost: it is" } else { "are lost: they are" },
             finding::join_names(&names, 5),
             self.federated.namespace()
         );

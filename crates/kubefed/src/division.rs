@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use super::api::ClusterPreference;
 use federate_dialect::compute_fnv1;
+use federate_kubernetes::finding::count_replicas;
 
 /// The most rounds.
 const MAX_ROUNDS: usize = 10_000;
@@ -83,7 +84,7 @@ pub(super) fn divide_by_weight<'d>(
 ) -> BTreeMap<&'d str, i64> {
     let mut result: BTreeMap<&str, i64> = parties.iter().map(|p| (p.cluster, 0)).collect();
     let mut shares = order_shares(parties, division.key);
-    trace.record_step(|| format!("{} replicas for {}", division.total, describe_order(&shares)));
+    trace.record_step(|| format!("{} for {}", count_replicas(division.total), describe_order(&shares)));
     let mut left = division.total;
     give_minimums(&mut shares, &mut left, trace);
     if !division.rebalance {
@@ -101,7 +102,10 @@ pub(super) fn divide_by_weight<'d>(
         result.insert(share.cluster, share.plan.wrapping_add(share.overflow));
     }
     if left > 0 {
-        trace.record_step(|| format!("{left} replicas fit nowhere within minimums, maximums and capacity"));
+        trace.record_step(|| {
+            let fit = if left == 1 { "replica fits" } else { "replicas fit" };
+            format!("{left} {fit} nowhere within minimums, maximums and capacity")
+        });
     }
     result
 }

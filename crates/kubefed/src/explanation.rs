@@ -12,6 +12,7 @@ use super::preference::Schedule;
 use super::{KubeFedPlanner, NAME, placement};
 use federate_dialect::{ClusterVerdict, Explanation, Placement, PreviousPlan};
 use federate_kubernetes::Cluster;
+use federate_kubernetes::finding::count_replicas;
 
 /// Explains a federated object's placement; `placed` is its row of the plan.
 pub(super) fn explain_federated(
@@ -119,7 +120,8 @@ fn cluster_reason(
             )
         });
         if let Some(replicas) = replicas.filter(|replicas| **replicas > 0) {
-            words.push_str(&format!("; the {replicas} replicas scheduled there are lost"));
+            let verb = if *replicas == 1 { "is" } else { "are" };
+            words.push_str(&format!("; the {} scheduled there {verb} lost", count_replicas(*replicas)));
         }
         return (Some("Namespace"), words);
     }

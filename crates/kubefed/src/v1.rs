@@ -282,7 +282,7 @@ impl<'d> V1Decision<'d> {
         if let Err((reason, message)) = &self.requirements {
             let annotation =
                 if *reason == "InvalidClusterSelector" { SELECTOR_ANNOTATION } else { AUTOSCALER_ANNOTATION };
-            let message = format!("{} goes nowhere: {reason}: {message}", self.object.id);
+            let message = format!("{} is placed nowhere: {reason}: {message}", self.object.id);
             // The control plane would leave everything as it is, which a rendering cannot express.
             findings.push(
                 Finding::error("invalid-policy", self.object, message)

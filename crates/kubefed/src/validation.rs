@@ -182,7 +182,10 @@ pub(super) fn find_overruled_selectors(plane: &KubeFedPlanner<'_>) -> Vec<Findin
             federated.object.id, invalid.why, preference.object.id
         );
         let finding = Finding::warning("no-effect", federated.object, message).with_pointer(invalid.pointer);
-        Some(finding.with_help("correct it, or remove it: without the preference, the object goes nowhere"))
+        Some(
+            finding
+                .with_help("correct it, or remove it: without the preference, the object is placed nowhere"),
+        )
     });
     findings.collect()
 }

@@ -8,6 +8,7 @@ use super::schedule::{Rejection, ScheduleRow, Scores};
 use super::{KubeFleetPlane, PlacementSubject, RELEASES};
 use crate::api::NAME;
 use federate_dialect::{ClusterVerdict, Explanation, Placement, PreviousPlan};
+use federate_kubernetes::finding::{count_with_verb, format_count};
 use federate_kubernetes::{Cluster, ObjectRef};
 
 mod rollout;
@@ -80,22 +81,27 @@ fn explain_steps(
     let before = decision.before.rows.iter().flatten().count();
     if before > 0 && decision.before.same_policy {
         lines.push(format!(
-            "{before} clusters were picked under this policy before: the filters do not run for them again"
+            "{} picked under this policy before: the filters do not run again there",
+            count_with_verb(before, "cluster", ["was", "were"])
         ));
     } else if before > 0 {
         lines.push(format!(
-            "the policy has changed, so the {before} clusters picked under the former policy are picked again"
+            "the policy has changed, so {} picked again that the former policy picked",
+            count_with_verb(before, "cluster", ["is", "are"])
         ));
     }
     let wanted = match subject.policy.placement_type {
         PlacementType::PickAll => "PickAll: every cluster that passes the filters".to_owned(),
         PlacementType::PickFixed => {
-            format!("PickFixed: the {} clusters named", subject.policy.cluster_names.len())
+            format!("PickFixed: {}", format_count(subject.policy.cluster_names.len(), "named cluster"))
         }
-        PlacementType::PickN => format!(
-            "PickN: {} clusters, by topology spread score, then affinity score, then the last by name",
-            subject.policy.number_of_clusters.unwrap_or_default()
-        ),
+        PlacementType::PickN => {
+            let number = subject.policy.number_of_clusters.unwrap_or_default();
+            format!(
+                "PickN: {number} cluster{}, by topology spread score, then affinity score, then the last by name",
+                if number == 1 { "" } else { "s" }
+            )
+        }
     };
     lines.push(wanted);
     match &decision.outcome {

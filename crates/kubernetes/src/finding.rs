@@ -134,6 +134,21 @@ impl Finding {
     }
 }
 
+/// `1 object`, `2 objects`
+pub fn format_count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// `1 object is`, `2 objects are`
+pub fn count_with_verb(number: usize, noun: &str, [singular, plural]: [&str; 2]) -> String {
+    format!("{} {}", format_count(number, noun), if number == 1 { singular } else { plural })
+}
+
+/// `1 replica`, `2 replicas`
+pub fn count_replicas(number: i64) -> String {
+    format!("{number} replica{}", if number == 1 { "" } else { "s" })
+}
+
 /// The first `most` names, and the number of the others: `a, b and 3 more`.
 pub fn join_names(names: &[&str], most: usize) -> String {
     let shown = names.iter().take(most).copied().collect::<Vec<_>>().join(", ");

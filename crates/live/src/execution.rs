@@ -69,7 +69,7 @@ impl ApplyExecution<'_> {
             decisions: self.decisions,
             options: self.options,
         };
-        // A hook that is unchanged has no request, and holds back what follows all the same.
+        // A hook that is unchanged has no request, and holds back what follows anyway.
         let hooks = group_early_hooks(self.desired, self.placed);
         let sent: BTreeSet<Phase> = phases.iter().map(|(phase, _)| *phase).collect();
         phases.extend(hooks.keys().filter(|phase| !sent.contains(phase)).map(|phase| (*phase, Vec::new())));

@@ -228,7 +228,7 @@ pub(super) async fn write_event(
     });
     let path = ApiPath::from_version("v1").in_namespace(&set.namespace).join("events");
     let call = RepeatableRequest::new(Method::POST, path).with_body("application/json", &event);
-    // Without the right to create Events the objects are applied all the same.
+    // Without the right to create Events the objects are applied anyway.
     let _ = tokio::time::timeout(EVENT_TIMEOUT, client.request_json(&call)).await;
 }
 

@@ -12,7 +12,7 @@ use crate::{Mode, Target};
 #[non_exhaustive]
 pub enum MigrationError {
     /// The repo has errors, so that what it means is not known.
-    #[error("the repo has {} errors: fix what `federate check` reports before the migration", .0.len())]
+    #[error("the repo has {}: fix what `federate check` reports before the migration", federate_kubernetes::finding::format_count(.0.len(), "error"))]
     BrokenRepo(Vec<Finding>),
     /// There is no such direction.
     #[error(transparent)]

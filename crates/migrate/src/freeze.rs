@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use federate_kubernetes::ObjectRef;
+use federate_kubernetes::finding::format_count;
 use federate_repo::Role;
 use federate_session::Session;
 use serde_json::Value;
@@ -29,7 +30,7 @@ pub(crate) fn read_intent(session: &Session, sources: &BTreeSet<&'static str>) -
         let id = source.identity_of(object);
         intent.templates.push(TemplateIntent::unchanged(object.clone(), id.clone(), source));
         let origin = own.map(|own| &own.object.origin);
-        let detail = format!("{} clusters", placed.clusters.len());
+        let detail = format_count(placed.clusters.len(), "cluster");
         intent.add_unequal(object, unequal_rule(Reason::Frozen, detail, origin, ""));
         if placed.clusters.is_empty() {
             continue;

@@ -253,7 +253,7 @@ pub(crate) enum TaintRule {
     Respected(Vec<Value>),
 }
 
-/// What becomes of an object that somebody else has created in a cluster.
+/// What happens to an object that another client has created in a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Adoption {
     /// It is taken over.

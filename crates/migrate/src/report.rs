@@ -275,7 +275,7 @@ impl MigrationReport {
             row.write_text(&mut out, style);
         }
         if let Some(more) = self.objects.len().checked_sub(most).filter(|more| *more > 0) {
-            let _ = writeln!(out, "\n… and {more} more objects (-v shows all)");
+            let _ = writeln!(out, "\n… and {} (-v shows all)", format_count(more, "more object"));
         }
         if !self.repo.is_empty() {
             let _ = writeln!(out, "\n{}", style.paint_bold("The repo as a whole"));
@@ -323,7 +323,7 @@ impl MigrationReport {
             row.write_markdown(&mut out);
         }
         if let Some(more) = self.objects.len().checked_sub(MAX_SHOWN_OBJECTS).filter(|more| *more > 0) {
-            let _ = writeln!(out, "\n… and {more} more objects");
+            let _ = writeln!(out, "\n… and {}", format_count(more, "more object"));
         }
         if !self.repo.is_empty() {
             out += "\nThe repo as a whole:\n\n";
@@ -371,7 +371,7 @@ impl ObjectRow {
         }
         self.rules.iter().take(MAX_SHOWN_LINES).for_each(|rule| write_rule_markdown(out, rule));
         if let Some(more) = self.rules.len().checked_sub(MAX_SHOWN_LINES).filter(|more| *more > 0) {
-            let _ = writeln!(out, "- … and {more} more rules");
+            let _ = writeln!(out, "- … and {}", format_count(more, "more rule"));
         }
     }
 }
@@ -398,7 +398,7 @@ fn write_rules(out: &mut String, rules: &[RuleRow], style: TextStyle) {
         let _ = writeln!(out, "  {}", escape_text(&text));
     }
     if let Some(more) = rules.len().checked_sub(most).filter(|more| *more > 0) {
-        let _ = writeln!(out, "  … and {more} more rules (-v shows all)");
+        let _ = writeln!(out, "  … and {} (-v shows all)", format_count(more, "more rule"));
     }
 }
 

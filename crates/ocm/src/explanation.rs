@@ -4,6 +4,7 @@
 use federate_dialect::{ClusterVerdict, Explanation, Placement, PreviousPlan};
 
 use federate_kubernetes::ObjectRef;
+use federate_kubernetes::finding::format_count;
 
 use crate::OcmPlanner;
 use crate::api::NAME;
@@ -66,7 +67,8 @@ fn list_steps(
         });
     }
     steps.push(match subject.spec.number_of_clusters {
-        Some(number) => format!("the best {number} of {} clusters", report.ranking.len()),
+        Some(number) => format!("the best {number} of {}", format_count(report.ranking.len(), "cluster")),
+        None if report.ranking.len() == 1 => "the only cluster that passes the filters".to_owned(),
         None => format!("all {} clusters that pass the filters", report.ranking.len()),
     });
     if report.groups.len() > 1 || report.groups.iter().any(|group| !group.name.is_empty()) {

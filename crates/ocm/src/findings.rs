@@ -47,6 +47,7 @@ fn report_failure(
     let error = |code, message: String| Finding::error(code, subject.object, message);
     let kept = match before {
         0 => "it has no decisions".to_owned(),
+        1 => "its cluster stays".to_owned(),
         count => format!("its {count} clusters stay"),
     };
     if let Some(Failure::SyncError(mistake)) = &report.failure {
@@ -81,7 +82,11 @@ fn report_failure(
         let left: usize = report.groups.iter().map(|group| group.clusters.len()).sum();
         let lost = report.selected.saturating_sub(left);
         (
-            format!("{lost} of its {} clusters are in no decision", report.selected),
+            format!(
+                "{lost} of its {} {} in no decision",
+                finding::format_count(report.selected, "cluster"),
+                if lost == 1 { "is" } else { "are" }
+            ),
             "/spec/decisionStrategy/groupStrategy",
         )
     } else {
@@ -166,8 +171,10 @@ fn report_shortage(subject: &PlacementSubject<'_>, report: &PlacementReport) -> 
         _ if subject.spec.number_of_clusters == Some(0) => return None,
         condition if report.unscheduled > 0 => {
             format!(
-                "{id} gets {} clusters, {} too few: {}",
-                report.selected, report.unscheduled, condition.message
+                "{id} gets {}, {} too few: {}",
+                finding::format_count(report.selected, "cluster"),
+                report.unscheduled,
+                condition.message
             )
         }
         condition => format!("{id} selects no cluster: {}", condition.message),

@@ -1,6 +1,6 @@
 //! The form of OCI artifacts: one layer with the manifests of a cluster, or with the plan, that Flux and Argo CD read.
 //!
-//! Equal files give equal bytes: paths are sorted, files belong to nobody and have no time.
+//! Equal files give equal bytes: paths are sorted, files have no owner and no time.
 //!
 //! Facts: the OCI image specification (manifest, empty config, annotations); the media types that `flux push artifact` writes.
 //! Argo CD takes one layer of the types that the specification has for files, Flux the first layer of any type.

@@ -18,7 +18,7 @@ impl Blame {
         Self { managed: ManagedFields::from_object(live).unwrap_or_default() }
     }
 
-    /// The manager that last wrote a field, and the time. Nobody has written what a server fills in.
+    /// The manager that last wrote a field, and the time. There is none for what a server fills in.
     pub fn last_writer(&self, path: &str) -> Option<(String, Option<String>)> {
         let steps = parse_path(path);
         let owners = self.managed.0.iter().filter(|(_, owned)| is_owned(&owned.fields, &steps));

@@ -61,8 +61,7 @@ pub fn decide_object(input: &DecisionInput<'_>, settings: &DecisionSettings<'_>)
             update_object(input, completed, TransferFrom::People, ActionKind::Update, settings)
         }
         Owner::Other(who) if !settings.force => {
-            let why =
-                format!("it belongs to {who}; remove it there first, or adopt it all the same with --force");
+            let why = format!("it belongs to {who}; remove it there first, or adopt it anyway with --force");
             let mut conflict = report_conflict(input, completed, why, settings);
             conflict.action.other_apply_set = apply_set_label(completed).map(str::to_owned);
             conflict
@@ -310,7 +309,7 @@ fn report_conflict(
 ) -> ObjectDecision {
     let mut decision = decide_nothing(input, ActionKind::Conflict, reason);
     decision.action.outcome = ActionOutcome::NotTried;
-    let taken = update_object(input, completed, TransferFrom::Nobody, ActionKind::Adopt, settings);
+    let taken = update_object(input, completed, TransferFrom::NoManager, ActionKind::Adopt, settings);
     decision.action.diffs = taken.action.diffs.into_iter().filter_map(without_label).collect();
     decision
 }
@@ -320,7 +319,7 @@ fn not_adopted(action: &federate_dialect::ControlPlaneAction) -> String {
     let hint = action.hint.as_ref().map(|hint| format!(": {hint}")).unwrap_or_default();
     format!(
         "it exists already, and its control plane does not adopt it ({}){hint}; --adopt if-no-restart (or \
-         always) adopts it all the same",
+         always) adopts it anyway",
         action.status
     )
 }

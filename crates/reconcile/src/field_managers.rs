@@ -73,8 +73,8 @@ pub enum Writer {
 /// From whom an apply takes fields over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TransferFrom {
-    /// Nobody.
-    Nobody,
+    /// No field manager.
+    NoManager,
     /// People who have changed a managed object.
     People,
     /// The clients that an object is adopted from: people, tools and control planes.
@@ -124,7 +124,7 @@ impl FieldManagers {
     fn gives_fields(&self, transfer: TransferFrom, entry: &ManagerEntry, live: &Value) -> bool {
         let from_people = self.takes_over && self.is_person(&entry.manager);
         match transfer {
-            TransferFrom::Nobody => false,
+            TransferFrom::NoManager => false,
             TransferFrom::People => from_people,
             TransferFrom::FormerOwners => {
                 from_people || is_of_another_tool(entry) || self.is_of_control_plane(&entry.manager, live)
@@ -155,7 +155,7 @@ impl FieldManagers {
         target: Option<&Value>,
         write: &WriteOptions<'_>,
     ) -> Option<Value> {
-        if transfer == TransferFrom::Nobody
+        if transfer == TransferFrom::NoManager
             || (transfer == TransferFrom::People && !self.may_have_changed(live))
         {
             return None;
@@ -311,7 +311,7 @@ mod tests {
             FieldManagers::new(Some(&["deploy*".to_owned(), "Ops".to_owned()]), true, Dialects::default());
         assert!(own.is_person("deployer") && own.is_person("ops") && !own.is_person("kubectl"));
         assert_eq!(known.classify_writer(None, true), Some(Writer::Server));
-        assert_eq!(known.classify_writer(None, false), None, "nobody records who has removed a field");
+        assert_eq!(known.classify_writer(None, false), None, "no manager is recorded for a removed field");
     }
 
     #[test]
@@ -336,7 +336,7 @@ mod tests {
         let takes = FieldManagers::new(None, true, Dialects::default());
         let keeps = FieldManagers::new(None, false, Dialects::default());
         assert_eq!(
-            left(&takes, TransferFrom::Nobody),
+            left(&takes, TransferFrom::NoManager),
             "kubectl kubectl-client-side-apply kubectl-edit operator"
         );
         assert_eq!(left(&takes, TransferFrom::People), "federate kubectl operator");

@@ -52,7 +52,7 @@ fn refuse_import(object: &Object, rules: ImportSettings<'_>) -> Result<Option<Fi
         }
         Owner::Other(who) => {
             let message = format!("{} belongs to {who}", object.id);
-            let help = "remove it there first, or import it all the same with --force";
+            let help = "remove it there first, or import it anyway with --force";
             Err(Finding::error("owned", object, message).with_help(help))
         }
         Owner::Managed | Owner::Unmanaged => Ok(None),

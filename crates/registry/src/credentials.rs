@@ -28,7 +28,7 @@ const TOKEN_USER: &str = "<token>";
 /// Who asks a registry.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credentials {
-    /// Nobody.
+    /// No credentials.
     Anonymous,
     /// A user with a password.
     Basic {
@@ -189,7 +189,7 @@ fn find_depth(key: &str, address: &ArtifactAddress) -> Option<usize> {
     (host == address.host() && is_below).then_some(path.len())
 }
 
-/// An entry of `auths`; `None` if it cannot be read. An empty one only says that somebody has logged in by a helper.
+/// An entry of `auths`; `None` if it cannot be read. An empty one only says that a credential helper has the login.
 fn read_login(login: &StoredLogin) -> Option<Credentials> {
     if !login.identitytoken.is_empty() {
         return Some(Credentials::IdentityToken(login.identitytoken.clone()));

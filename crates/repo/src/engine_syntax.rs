@@ -1,7 +1,7 @@
 //! The syntax of template engines in files that should be YAML, and what the text of such a file seems to define.
 //!
 //! A file of Helm, Jinja, Go, ERB or envsubst is not YAML before its engine has run. Its text still shows which kinds of
-//! objects it gives, so that a file that would be placed is told apart from one that does not matter.
+//! objects it gives, which distinguishes a file that would be placed from one that does not matter.
 
 use std::sync::Arc;
 

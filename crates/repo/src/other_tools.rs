@@ -72,12 +72,12 @@ pub(crate) fn is_of_ansible(path: &str) -> bool {
 /// The finding about templates of Ansible, which are sorted by path.
 pub(crate) fn report_ansible(files: &[RepoFile]) -> Option<Finding> {
     let first = files.first()?;
-    let others = match files.len() - 1 {
-        0 => String::new(),
-        more => format!(" and {more} more"),
+    let message = match files.len() - 1 {
+        0 => "this file is a template of Ansible, which federate does not run, so it is not read".to_owned(),
+        more => format!(
+            "this file and {more} more are templates of Ansible, which federate does not run, so they are not read"
+        ),
     };
-    let message =
-        format!("this file{others} is of Ansible, which federate does not run: nothing of it is placed");
     let folder = first.path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let help = format!("list `{folder}/` in .federateignore");
     Some(Finding::in_file(Severity::Warning, "other-tool", &first.path, None, message).with_help(help))

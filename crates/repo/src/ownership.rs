@@ -2,7 +2,7 @@
 //!
 //! A folder with a kustomization owns the files below it, down to the next kustomization, and the files that it lists
 //! elsewhere. A Helm chart owns everything below it, kustomizations included. Policies and inventory in these files are read
-//! all the same. What the build seems to give is kept ([`BuildRoot`]), to tell whether a policy would place it.
+//! anyway. What the build seems to give is kept ([`BuildRoot`]), to tell whether a policy would place it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -254,7 +254,7 @@ impl Ownership {
     }
 
     /// The builds, with what they seem to give. `owned` are the objects in owned files that could have been templates, and
-    /// `read` those that are read all the same.
+    /// `read` those that are read anyway.
     pub(crate) fn build_roots(&self, owned: OwnedObjects) -> Vec<BuildRoot> {
         if self.is_empty() {
             return Vec::new();
@@ -521,7 +521,7 @@ pub(crate) struct OwnedObjects {
     pub(crate) objects: Vec<Object>,
     /// Those that contain a template with its placement.
     pub(crate) bundles: Vec<ClaimedObject>,
-    /// Policies and clusters, which are read all the same.
+    /// Policies and clusters, which are read anyway.
     pub(crate) read: Vec<Object>,
     /// Policies and clusters in templates, which cannot be read.
     pub(crate) unread: Vec<Object>,

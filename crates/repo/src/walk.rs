@@ -209,7 +209,10 @@ fn report_languages(files: &BTreeMap<&'static str, BTreeSet<String>>) -> Vec<Fin
             let files = if paths.len() == 1 {
                 "this file".to_owned()
             } else {
-                format!("this and {} more files", paths.len() - 1)
+                format!(
+                    "this and {}",
+                    federate_kubernetes::finding::format_count(paths.len() - 1, "more file")
+                )
             };
             let message = format!("federate does not run {language}: {files} are not read");
             let message = if paths.len() == 1 { message.replace(" are ", " is ") } else { message };

@@ -89,7 +89,7 @@ export function drawCapacity(model, root) {
 function createCapacityRow(row, names) {
   const cells = names.map((name) => {
     const found = row.resources.find(([resource]) => resource === name);
-    return createElement('td', {}, ...(found ? createBar(name, found[1]) : [createElement('span', { class: 'muted', text: 'not asked for' })]));
+    return createElement('td', {}, ...(found ? createBar(name, found[1]) : [createElement('span', { class: 'muted', text: 'none requested' })]));
   });
   return createElement('tr', {}, createElement('th', { scope: 'row', text: row.cluster.name }), createElement('td', { text: row.cluster.region || '–' }), ...cells);
 }
@@ -104,7 +104,7 @@ function createBar(resource, change) {
   const [all, left, was] = [change.allocatable, change.leftAfter, change.leftBefore].map(parseQuantity);
   if (left === undefined || !all) {
     const asked = parseQuantity(change.requestedAfter) || 0;
-    return [createElement('span', { class: 'muted', text: formatAmount(resource, asked) + ' asked for, not known' })];
+    return [createElement('span', { class: 'muted', text: formatAmount(resource, asked) + ' requested, not known' })];
   }
   const part = (/** @type {number} */ free) => Math.max(0, Math.min(1, 1 - free / all));
   const fill = createElement('span', { class: 'fill' + (left < 0 ? ' over' : '') });

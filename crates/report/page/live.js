@@ -1,5 +1,5 @@
 // What a served page asks its server: the page itself, the same page as it is now, the effect of a scenario, the difference from a
-// revision, an explanation, and whether the repo has changed. A page in a file asks nobody.
+// revision, an explanation, and whether the repo has changed. A page in a file sends no requests.
 //
 // Every question carries the token of the address that `federate serve` prints. The token is in no cookie, which a browser would send
 // to the servers on all ports: it is kept for this tab (`sessionStorage`), and other tabs of this server get it from this one.

@@ -90,7 +90,7 @@ export class PageView {
   start(page) {}
 }
 
-/** How long a bit of work may take for which nobody waits, in milliseconds. */
+/** How long a piece of background work may take, in milliseconds. */
 const PREPARE_TIME = 5;
 
 /** How long the script waits for the first paint, in milliseconds. */
@@ -356,7 +356,7 @@ function decodePath(fragment) {
   }
 }
 
-/** Waits until the verdict is painted, or for a moment in a page that nobody looks at, which never is. */
+/** Waits until the verdict is painted, or for a moment in a hidden page, where it never is. */
 function waitForPaint() {
   return new Promise((done) => {
     new PerformanceObserver(done).observe({ type: 'paint', buffered: true });

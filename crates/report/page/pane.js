@@ -19,12 +19,13 @@ import { createBadges, createPaneHead } from './page.js';
 export function drawPane(model, pane, item, actions) {
   const [bar, heading] = createPaneHead(item, pathOf(item.ref), actions);
   const explanation = model.explanations.get(item.index);
+  const total = getTotalText(model, item);
   replaceChildren(
     pane,
     bar,
     heading,
     createBadges(model, item),
-    createElement('p', { class: 'replicas' }, createElement('b', { text: getTotalText(model, item) }), item.after.divided || item.before.divided ? ' replicas' : ''),
+    createElement('p', { class: 'replicas' }, createElement('b', { text: total }), item.after.divided || item.before.divided ? (total === '1' ? ' replica' : ' replicas') : ''),
     createProblem(item),
     createPolicy(model, item, explanation, actions),
     createCauses(model, item),

@@ -226,7 +226,7 @@ const WRITERS: [(Option<Writer>, &str); 5] = [
     (Some(Writer::Server), "defaults and the API server"),
 ];
 
-/// Whether the report has fields that nobody has changed.
+/// Whether the report has fields that are unchanged.
 fn is_full(actions: &Actions) -> bool {
     actions
         .actions

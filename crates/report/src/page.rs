@@ -40,7 +40,7 @@ const STYLE: &str = include_str!("../page/page.css");
 /// Where a page is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageHost {
-    /// In a file of its own, which asks nobody.
+    /// In a file of its own, which sends no requests.
     File,
     /// From a server on the same address, which the script asks for more.
     Server {

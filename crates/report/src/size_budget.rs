@@ -238,7 +238,7 @@ fn drop_rows(sections: &mut [Section], length: &mut usize, budget: usize) -> Vec
         .zip(totals)
         .filter_map(|(section, total)| {
             let gone = total - section.rows.len();
-            (gone > 0).then(|| format!("{gone} of {total} lines of “{}”", section.title))
+            (gone > 0).then(|| format!("{gone} of {} of “{}”", format_count(total, "line"), section.title))
         })
         .collect()
 }

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
 
+pub use federate_kubernetes::finding::{count_with_verb, format_count};
+
 /// The style of text output.
 #[derive(Clone, Copy, Debug)]
 pub struct TextStyle {
@@ -40,16 +42,6 @@ impl TextStyle {
         let style = Style::new().bold();
         format!("{style}{text}{style:#}")
     }
-}
-
-/// `1 object is`, `2 objects are`
-pub fn count_with_verb(number: usize, noun: &str, [singular, plural]: [&str; 2]) -> String {
-    format!("{} {}", format_count(number, noun), if number == 1 { singular } else { plural })
-}
-
-/// `1 object`, `2 objects`
-pub fn format_count(number: usize, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Writes a table: the first and the last column are left-aligned, the others right-aligned. A row with a text in its last

@@ -62,7 +62,7 @@ pub enum Error {
     /// A cluster receives nothing any more, and is not among those that are pushed.
     #[error(transparent)]
     LeftOut(#[from] LeftOutCluster),
-    /// Somebody else has pushed a plan since it was read.
+    /// Another client has pushed a plan since it was read.
     #[error("{0} moved in the meantime")]
     Moved(String),
     /// This process may not write any more.

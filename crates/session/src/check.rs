@@ -33,7 +33,7 @@ impl Session {
         let in_error: BTreeSet<ObjectRef> =
             found.iter().filter(|finding| finding.is_error()).filter_map(|f| f.object.clone()).collect();
         let mut examined = engine.check_thoroughly();
-        // Where decisions were stopped, nobody knows what has no effect.
+        // Where decisions were stopped, it is not known what has no effect.
         let stopped = found.iter().any(|finding| finding.code == TOO_MUCH_WORK);
         let mut unused = Vec::new();
         if !stopped {
@@ -115,7 +115,7 @@ impl Session {
                      folder on the command line, or the file with `--config {folder}/federate.yaml`"
                 ),
                 None => {
-                    "`federate init` writes the clusters that the policies name, and `federate init --cluster eu-1 us-1` those \
+                    "`federate init` writes the clusters that the policies name, and `federate init --cluster NAME,NAME` those \
                      that you name; `federate snapshot --hub-context CONTEXT --out snapshot` reads them from a control plane, \
                      for `--snapshot snapshot`"
                 }

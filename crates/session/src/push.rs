@@ -34,7 +34,7 @@ const MAX_NAMED_TAGS: usize = 5;
 pub struct FailedPush<E> {
     /// Why.
     pub error: Error<E>,
-    /// The tags that have moved all the same.
+    /// The tags that have moved anyway.
     pub moved: MovedTags,
 }
 
@@ -55,7 +55,7 @@ pub enum Error<E> {
     /// Artifacts cannot be read or pushed.
     #[error(transparent)]
     Artifacts(#[from] artifacts::Error),
-    /// Somebody else pushed during every attempt.
+    /// Another client pushed during every attempt.
     #[error("{0}; gave up after {MAX_ATTEMPTS} attempts")]
     GaveUp(artifacts::Error),
 }
@@ -122,7 +122,7 @@ pub enum PushOutcome {
     Refused(ExcessiveDeletions),
 }
 
-/// An attempt that nobody has overtaken.
+/// An attempt that no push of another client has overtaken.
 struct RenderedPush {
     session: Session,
     outcome: PushOutcome,
@@ -132,7 +132,7 @@ struct RenderedPush {
 struct PublishedPlans(BTreeMap<String, Arc<PublishedPlan>>);
 
 impl PushRequest<'_> {
-    /// Pushes what `open` renders from the previous plan. If somebody else pushes in the
+    /// Pushes what `open` renders from the previous plan. If another client pushes in the
     /// meantime, calls `retrying` and starts over.
     pub fn push_rendering<E>(
         &self,
@@ -158,7 +158,7 @@ impl PushRequest<'_> {
         }
     }
 
-    /// One attempt; the inner error says that somebody else has pushed in the meantime.
+    /// One attempt; the inner error says that another client has pushed in the meantime.
     fn try_push<E>(
         &self,
         open: &mut impl FnMut(Option<&Plan>) -> Result<Session, E>,
@@ -425,10 +425,8 @@ impl MovedTags {
             self.0.keys().take(MAX_NAMED_TAGS).map(|(url, tag)| format!("{url}:{tag}")).collect();
         let more = self.0.len().saturating_sub(MAX_NAMED_TAGS);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let all = format!(
-            "tags have moved all the same, and the next push puts them right: {}{more}",
-            names.join(", ")
-        );
+        let all =
+            format!("tags have moved anyway, and the next push puts them right: {}{more}", names.join(", "));
         Some(all).filter(|_| !self.is_empty())
     }
 }

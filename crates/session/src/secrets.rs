@@ -36,7 +36,7 @@ fn has_values(body: &Value) -> bool {
 }
 
 fn report_clear_secret(object: &Object) -> Finding {
-    let message = format!("the values of {} are in clear: base64 does not protect them", object.id);
+    let message = format!("the values of {} are in plain text: base64 does not protect them", object.id);
     Finding::warning("secret-in-clear", object, message).with_help(
         "use a SealedSecret or an ExternalSecret, or encrypt the file with SOPS if the reader of the rendered files decrypts \
          it (`federate apply --decrypt sops` does); what was committed once has to be changed",

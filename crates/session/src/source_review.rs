@@ -229,7 +229,7 @@ impl Session {
                     _ => format!("{id} is encrypted by SOPS, so that its rules cannot be read"),
                 };
                 Finding::error("sops-changed", &claimed.object, message)
-                    .with_help("write it in clear, and keep what is secret in a Secret that is encrypted")
+                    .with_help("write it in plain text, and keep what is secret in a Secret that is encrypted")
             })
             .collect();
         let placed = self.placed_encrypted();

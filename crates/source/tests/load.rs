@@ -179,7 +179,7 @@ fn what_a_template_may_not_give_is_an_error() {
     ] {
         let repo = expand(jinja, &["m1", "m2"]);
         assert_eq!(findings(&repo).first(), Some(&(want.0, want.1.to_owned())), "{jinja}");
-        assert!(!templates(&repo).is_empty(), "the plain file is read all the same");
+        assert!(!templates(&repo).is_empty(), "the plain file is read anyway");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Clocks that are set: waits are measured by times that the state keeps, and a time that has not come yet is no measure.
 //!
 //! After a clock was set back, such a time counts as now, so that a wait takes at most as long as it was meant to. Leases
-//! and pauses of a process are measured by clocks that nobody sets.
+//! and pauses of a process are measured by monotonic clocks.
 
 use jiff::Timestamp;
 

@@ -80,7 +80,7 @@ pub enum DeletionEvent {
 pub enum StageEvent {
     /// The source, its branches and artifacts are where they were, and the status of the clusters moves nothing.
     SameRevision,
-    /// The source is at another revision, somebody else has written its output, or the status of the clusters moves something.
+    /// The source is at another revision, another client has written its output, or the status of the clusters moves something.
     OtherRevision,
     /// The revision was rendered, passed all checks, and was committed or pushed.
     Rendered,

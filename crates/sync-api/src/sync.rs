@@ -157,7 +157,7 @@ pub struct SyncSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_policy: Option<DeletionPolicy>,
     /// The clusters of the inventory that are applied to and compared; all by default. Workloads are placed by the whole
-    /// inventory all the same, so that Syncs with different clusters of one repo agree.
+    /// inventory anyway, so that Syncs with different clusters of one repo agree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clusters: Option<ClusterSelection>,
     /// Commit what is rendered to a branch.

@@ -2,7 +2,7 @@
 //! status of a `Sync` object only has room for the first failing clusters.
 //!
 //! `/` is for people, `/syncs` is the same as JSON. Messages name objects of all namespaces, so the page has an address
-//! of its own. Nobody has to say who they are there, so that differences have no values there.
+//! of its own. It requires no authentication, so differences have no values there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};

@@ -81,7 +81,7 @@ pub(crate) fn reconcile_sync(
 /// | step | method | module |
 /// |---|---|---|
 /// | note whether maintenance windows are open | `note_window` | `window.rs` |
-/// | see whether somebody else has pushed to the registry | `is_artifact_overwritten` | `plan/push.rs` |
+/// | see whether another client has pushed to the registry | `is_artifact_overwritten` | `plan/push.rs` |
 /// | poll the source, fetch it | `poll_source` | `source/poll.rs` |
 /// | read the status of the clusters | `observe_clusters` | `observe.rs` |
 /// | `RenderAndPublish` | `render_and_publish` | `plan.rs` |

@@ -1,5 +1,5 @@
 //! Maintenance windows in a reconciliation: outside of them, clusters are only compared. A revision that waits is rendered
-//! and checked all the same, so that what is wrong with it is known before a window opens.
+//! and checked anyway, so that what is wrong with it is known before a window opens.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

@@ -59,7 +59,7 @@ impl Certificates {
 
     /// The certificate of another authority.
     pub fn foreign_certificate() -> Result<String, CertificateError> {
-        let mut params = certificate_params("somebody else", &[])?;
+        let mut params = certificate_params("another authority", &[])?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Ok(params.self_signed(&KeyPair::generate()?)?.pem())
     }

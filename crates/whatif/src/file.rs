@@ -11,6 +11,7 @@ use super::{
 use federate_dialect::Dialects;
 use federate_dialect::plan::API_VERSION;
 use federate_kubernetes::ObjectRef;
+use federate_kubernetes::finding::count_replicas;
 use federate_kubernetes::selector::LabelSelector;
 use federate_repo::Repo;
 
@@ -238,8 +239,9 @@ impl Expectation {
         }
         (is_least && one.has_replicas && one.replicas < least).then(|| {
             format!(
-                "{} has {} replicas even before the scenario, and {least} are expected",
-                one.object, one.replicas
+                "{} has {} even before the scenario, and {least} are expected",
+                one.object,
+                count_replicas(one.replicas)
             )
         })
     }

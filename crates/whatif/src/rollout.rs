@@ -4,7 +4,7 @@
 //! A scenario keeps what clusters have of a policy and lets the control plane advance the rollout, as a Sync does.
 //! Assumptions: before the scenario every cluster has the resources and they are available. New ones are available after
 //! a time that the control plane names. A cluster that has left counts as available until its resources are removed,
-//! because nobody updates its conditions, and then they are removed at once.
+//! because its conditions are no longer updated, and then they are removed at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -42,7 +42,7 @@ fn built_by(folder: &Path, names: &[String]) -> Option<String> {
     let (mark, tool) = marks.find(|(mark, _)| mark.is_file())?;
     let mark = relative_path(&mark);
     Some(format!(
-        "{tool} builds the folder of {mark}: keep {} out of what it builds (they are read by federate all the same)",
+        "{tool} builds the folder of {mark}: keep {} out of what it builds (they are read by federate anyway)",
         names.join(", ")
     ))
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::files::format_yaml;
 use federate_kubernetes::ObjectRef;
-use federate_kubernetes::finding::join_names;
+use federate_kubernetes::finding::{format_count, join_names};
 use federate_repo::BuildRoot;
 use federate_repo::config::ConfiguredCluster;
 use federate_session::{Session, SourceProposal, ToolLayout};
@@ -114,9 +114,11 @@ impl<'s> ProposedSources<'s> {
             ));
         }
         if self.choices.len() > MAX_CHOICES {
+            let more = self.choices.len() - MAX_CHOICES;
             notes.push(format!(
-                "{} more groups of kustomizations build the same objects",
-                self.choices.len() - MAX_CHOICES
+                "{} of kustomizations {} the same objects",
+                format_count(more, "more group"),
+                if more == 1 { "builds" } else { "build" }
             ));
         }
         notes

@@ -87,7 +87,7 @@ impl DriftReader {
 }
 
 impl DriftSource {
-    /// Answers questions until nobody can ask any more.
+    /// Answers questions until all senders are dropped.
     fn answer_questions(&self, key: &DigestKey, inbox: &Receiver<DriftQuestion>) {
         let mut known: Option<KnownDrift> = None;
         while let Ok(DriftQuestion { state, form, reply }) = inbox.recv() {

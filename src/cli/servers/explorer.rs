@@ -242,7 +242,7 @@ struct LiveSession {
 }
 
 impl LiveSession {
-    /// Answers questions until nobody can ask any more.
+    /// Answers questions until all senders are dropped.
     fn run(mut self, mut session: Session, inbox: &Receiver<Message>) {
         while let Some(changed) = self.answer_until_change(&session, inbox) {
             match self.update_session(&mut session, changed) {

@@ -55,7 +55,7 @@ Examples:
 
 impl McpCommand {
     pub(super) fn run(mut self) -> Result<Exit, CommandError> {
-        // Nobody reads notices.
+        // The client of the protocol does not read notices.
         self.args.quiet = true;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let explorer = Explorer::start(Arc::new(self.args), false)?;

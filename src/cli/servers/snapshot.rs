@@ -10,6 +10,7 @@ use crate::cli::{CommandError, print_notice};
 use federate_dialect::HubKinds;
 use federate_dialects::DIALECTS;
 use federate_engine::snapshot::{SnapshotInput, StoredSnapshot};
+use federate_kubernetes::finding::format_count;
 use federate_kubernetes::{ClusterName, Object};
 use federate_live::snapshot::{MemberSnapshot, read_hub};
 use federate_live::{Access, MemberContext};
@@ -42,7 +43,8 @@ impl SnapshotCommand {
         let errors = session.findings().iter().filter(|finding| finding.is_error()).count();
         if errors > 0 {
             print_notice(&format!(
-                "warning: the repo has {errors} errors, so objects that it would render may be missing\n"
+                "warning: the repo has {}, so objects that it would render may be missing\n",
+                format_count(errors, "error")
             ));
         }
         let inventory = collect_inventory(&session, captured);

@@ -61,7 +61,7 @@ const NOWHERE: &str = "no policy selects it any more, so that it runs nowhere";
 fn a_mistyped_label_takes_an_object_from_its_only_policy() {
     let repo = karmada();
     repo.write("gateway.yaml", INGRESS.replace("{app: gateway}", "{app: gatewy}"));
-    let why = "PropagationPolicy shop/gateway (policy.yaml:1), which placed it, asks for the label `app: gateway`, and it has `app: gatewy`";
+    let why = "PropagationPolicy shop/gateway (policy.yaml:1), which placed it, requires the label `app: gateway`, and it has `app: gatewy`";
     let json = says(&repo, "Ingress shop/gateway", STAYS, why);
     let lost = &json["lostPolicies"][0];
     assert_eq!((&lost["policy"]["name"], &lost["staysOn"]), (&json!("gateway"), &json!(["m1", "m2"])));
@@ -91,7 +91,7 @@ fn a_narrowed_policy_leaves_its_objects_to_the_memory() {
             .file("gateway.yaml", INGRESS),
     );
     repo.write("policy.yaml", wide.replace("namespace: shop", "namespace: store"));
-    let why = "ClusterPropagationPolicy edge (policy.yaml:1), which placed it, asks for the namespace `store`, and it has `shop`";
+    let why = "ClusterPropagationPolicy edge (policy.yaml:1), which placed it, requires the namespace `store`, and it has `shop`";
     says(&repo, "Ingress shop/gateway", STAYS, why);
 }
 
@@ -126,7 +126,7 @@ fn what_is_removed_is_said_with_what_keeps_the_policy_from_it() {
     repo.git("add -A");
     repo.git("commit -qm setting");
     repo.write("policy.yaml", policy("PropagationPolicy", "name: gateway, namespace: shop", ", name: gate"));
-    let why = "PropagationPolicy shop/gateway (policy.yaml:1), which placed it, asks for the name `gate`, and it has `gateway`";
+    let why = "PropagationPolicy shop/gateway (policy.yaml:1), which placed it, requires the name `gate`, and it has `gateway`";
     let json = says(&repo, "Ingress shop/gateway", NOWHERE, why);
     assert_eq!(json["verdict"]["objects"][0]["flags"], json!(["runsNowhere", "losesPolicy", "deleted"]));
 }
@@ -188,7 +188,7 @@ fn a_placement_of_kubefleet_that_selects_less_is_named() {
             .file("placement.yaml", placement),
     );
     repo.write("role.yaml", role.replace("{app: gateway}", "{app: gatewy}"));
-    let why = "ClusterResourcePlacement edge (placement.yaml:1), which placed it, asks for the label `app: gateway`, and it has `app: gatewy`";
+    let why = "ClusterResourcePlacement edge (placement.yaml:1), which placed it, requires the label `app: gateway`, and it has `app: gatewy`";
     says(&repo, "ClusterRole gateway", NOWHERE, why);
 }
 

@@ -12,7 +12,7 @@ use crate::diff;
 #[derive(Default)]
 pub(super) struct Names {
     values: BTreeMap<String, String>,
-    /// Whether somebody else writes between the steps, so that other versions may be the same here.
+    /// Whether another client writes between the steps, so that other versions may be the same here.
     pub(super) busy: bool,
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use federate_kubernetes::finding::format_count;
 use federate_kubernetes::pointer::{escape, unescape};
 use federate_kubernetes::schema::find_nearest;
 
@@ -35,7 +36,8 @@ pub fn near_path(kind: &ResourceKind, object: &Value, path: &str) -> Option<Stri
             Some(Type::List { item, .. }) => {
                 let length = at.and_then(Value::as_array).map_or(0, Vec::len);
                 if key.parse::<usize>().is_ok_and(|index| index >= length) && !changed {
-                    return Some(format!("`{fixed}` has {length} items; the first one is number 0"));
+                    let items = format_count(length, "item");
+                    return Some(format!("`{fixed}` has {items}; the first one is number 0"));
                 }
                 below = Some(item.as_ref());
             }
@@ -125,7 +127,7 @@ mod tests {
             ),
             (
                 "/spec/template/spec/containers/1/image",
-                Some("`/spec/template/spec/containers` has 1 items; the first one is number 0"),
+                Some("`/spec/template/spec/containers` has 1 item; the first one is number 0"),
             ),
             (
                 "/spec/paused",

@@ -30,7 +30,7 @@ pub struct LostPolicy {
     pub policy: ObjectRef,
     /// Why it does not any more, as a sentence.
     pub why: String,
-    /// The clusters where the control plane leaves the object all the same; left out if there are none.
+    /// The clusters where the control plane leaves the object anyway; left out if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<String>")]
     pub stays_on: Vec<ClusterName>,
@@ -163,7 +163,7 @@ impl LostBinding<'_> {
                 Some(format!("{policy}, which placed it, selects it, but does not claim it"))
             }
             Some(mismatches) => {
-                Some(format!("{policy}, which placed it, asks for {}", describe_mismatches(&mismatches)))
+                Some(format!("{policy}, which placed it, requires {}", describe_mismatches(&mismatches)))
             }
             None => {
                 let remedy =

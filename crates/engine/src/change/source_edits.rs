@@ -626,7 +626,7 @@ fn list_files<'r>(records: &[&'r SourceRecord]) -> BTreeMap<&'r str, &'r InputFi
     files.map(|file| (file.path.as_str(), file)).collect()
 }
 
-/// The kustomization of a source that nobody has named.
+/// The kustomization of a source without an entry in `sources`.
 fn find_kustomization(record: &SourceRecord) -> Option<&str> {
     let files = record.builds.iter().flat_map(|build| build.files.iter()).map(|file| file.path.as_str());
     let mut own = files.filter(|file| is_kustomization(file));

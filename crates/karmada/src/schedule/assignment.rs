@@ -48,8 +48,11 @@ pub(super) fn assign_tiers(
             continue;
         }
         trace.add_step(|| match tier {
-            0 => format!("its own clusters take {take} of {left} replicas"),
-            _ => format!("overflow affinity {tier} takes {take} of the {left} replicas that remain"),
+            0 => format!("its own clusters take {take} of {}", finding::count_replicas(left)),
+            _ => format!(
+                "overflow affinity {tier} takes {take} of the remaining {}",
+                finding::count_replicas(left)
+            ),
         });
         assigned.extend(by_available_replicas(scheduling, &members, take, trace)?);
         left -= take;
@@ -58,8 +61,8 @@ pub(super) fn assign_tiers(
         return Err(SchedulingFailure::capacity_reason(
             scheduling.behaviour,
             format!(
-                "{left} of {} replicas fit neither in its own clusters nor in those of the overflow affinities",
-                scheduling.subject.workload.replicas
+                "{left} of {} fit neither in its own clusters nor in those of the overflow affinities",
+                finding::count_replicas(scheduling.subject.workload.replicas)
             ),
         ));
     }
@@ -80,11 +83,19 @@ fn by_available_replicas(
     let previous = previous_among(scheduling, chosen);
     let before: i64 = previous.iter().map(|(_, replicas)| replicas).sum();
     if before == replicas {
-        trace.add_step(|| format!("all {replicas} replicas are placed already, so nothing moves"));
+        trace.add_step(|| match replicas {
+            1 => "the only replica is placed already, so nothing moves".to_owned(),
+            _ => format!("all {replicas} replicas are placed already, so nothing moves"),
+        });
         return Ok(previous);
     }
     if before > replicas {
-        trace.add_step(|| format!("scaled down from {before} to {replicas} replicas, in proportion to the replicas of each cluster"));
+        trace.add_step(|| {
+            format!(
+                "scaled down from {before} to {}, in proportion to the replicas of each cluster",
+                finding::count_replicas(replicas)
+            )
+        });
         let votes = match scheduling.behaviour.scale_down {
             ScaleDown::Chosen => in_stored_order(scheduling, previous),
             ScaleDown::AllPrevious => all_previous(scheduling),
@@ -97,7 +108,7 @@ fn by_available_replicas(
             .map(|(index, kept)| format!("{} {kept}", scheduling.cluster_name(*index)))
             .collect();
         let stay = finding::join_names(&stay.iter().map(String::as_str).collect::<Vec<_>>(), MAX_NAMED);
-        (before > 0).then(|| format!("{before} of {replicas} replicas stay: {stay}"))
+        (before > 0).then(|| format!("{before} of {} stay: {stay}", finding::count_replicas(replicas)))
     });
     let votes = chosen.iter().map(|c| (c.index, c.allocatable)).collect();
     divide_by_available(scheduling, replicas - before, votes, &previous, trace)
@@ -146,14 +157,18 @@ fn divide_by_available(
         return Err(SchedulingFailure::capacity_reason(
             scheduling.behaviour,
             format!(
-                "{available} more replicas fit in the {} chosen clusters, {target} are needed",
-                votes.len()
+                "{available} more {} in the {}, {target} are needed",
+                if available == 1 { "replica fits" } else { "replicas fit" },
+                finding::format_count(votes.len(), "chosen cluster")
             ),
         ));
     }
     if scheduling.strategy == DivisionStrategy::Aggregated {
         votes = shortest_prefix(votes, kept, target);
-        trace.add_step(|| format!("aggregated: {target} replicas fit in {} of the clusters", votes.len()));
+        trace.add_step(|| {
+            let fit = if target == 1 { "replica fits" } else { "replicas fit" };
+            format!("aggregated: {target} {fit} in {} of the clusters", votes.len())
+        });
     }
     let mut sums = vec![0; scheduling.clusters.len() + scheduling.subject.departed.len()];
     let shares =
@@ -230,7 +245,7 @@ fn divide_by_votes(
         let shares = in_words(scheduling, &votes, &shares, what);
         let name = division::method_name(method);
         let by = if what == "weight" { "weight" } else { "available replicas" };
-        format!("{total} replicas divided by {by} ({name}): {shares}")
+        format!("{} divided by {by} ({name}): {shares}", finding::count_replicas(total))
     });
     trace.add_steps(|| {
         let tied = division::random_parties(method, total, &amounts, |at| last(votes[at].0));

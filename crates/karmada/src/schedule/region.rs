@@ -7,6 +7,7 @@ use super::combination::{self, RequiredGroups};
 use super::{Candidate, DivisionStrategy, Scheduling, SchedulingFailure, SchedulingTrace};
 use crate::api::KarmadaSpreadConstraint;
 use crate::version::RegionWithoutCapacity;
+use federate_kubernetes::finding;
 
 /// A region with its clusters in candidate order.
 struct Region<'s> {
@@ -40,7 +41,8 @@ pub(super) fn select_by_region(
     for region in &mut groups {
         region.weight = weigh_region(scheduling, region, required.min, at_least)?;
         trace.add_step(|| {
-            format!("region {}: {} clusters, weight {}", region.name, region.members.len(), region.weight)
+            let clusters = finding::format_count(region.members.len(), "cluster");
+            format!("region {}: {clusters}, weight {}", region.name, region.weight)
         });
     }
     groups.sort_by(|a, b| (a.members.len(), b.weight, a.name).cmp(&(b.members.len(), a.weight, b.name)));
@@ -50,7 +52,7 @@ pub(super) fn select_by_region(
         .collect();
     let found = combination::find_best_combination(&known, required).map_err(|_| {
         SchedulingFailure::scheduler_error(format!(
-            "choosing {} to {} of {} regions with at least {at_least} clusters is too large a search: lower `maxGroups`, or the clusters that are asked for",
+            "choosing {} to {} of {} regions with at least {at_least} clusters is too large a search: lower `maxGroups`, or the number of clusters",
             required.min,
             required.max,
             groups.len()
@@ -119,8 +121,10 @@ fn no_available_replicas(scheduling: &Scheduling<'_>, region: &Region<'_>) -> Re
     match scheduling.behaviour.region_without_capacity {
         RegionWithoutCapacity::ScoresZero => Ok(0),
         RegionWithoutCapacity::Crashes => Err(SchedulingFailure::scheduler_error(format!(
-            "the scheduler of Karmada {} crashes: no cluster in region {} can take {} replicas",
-            scheduling.behaviour.release, region.name, scheduling.subject.workload.replicas
+            "the scheduler of Karmada {} crashes: no cluster in region {} can take {}",
+            scheduling.behaviour.release,
+            region.name,
+            finding::count_replicas(scheduling.subject.workload.replicas)
         ))),
     }
 }

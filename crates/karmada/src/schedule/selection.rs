@@ -6,6 +6,7 @@
 use super::region::{self, group_count, none_is_an_error};
 use super::{Candidate, DivisionStrategy, Scheduling, SchedulingFailure, SchedulingTrace};
 use crate::api::{KarmadaPlacement, KarmadaSpreadConstraint};
+use federate_kubernetes::finding;
 
 /// Chooses among `candidates`, which are in candidate order.
 pub(super) fn select_clusters(
@@ -49,7 +50,8 @@ fn select_by_cluster(
     let (fit, least) = (candidates.len(), group_count(constraint.min_groups));
     if fit < least {
         return Err(SchedulingFailure::scheduler_error(format!(
-            "{fit} clusters are feasible, but the spread constraint asks for at least {least}"
+            "{} feasible, but the spread constraint requires at least {least}",
+            finding::count_with_verb(fit, "cluster", ["is", "are"])
         )));
     }
     let most = fit.min(group_count(constraint.max_groups));
@@ -93,9 +95,9 @@ fn swap_in_larger(
     let available = total_available(&chosen);
     if available < scheduling.subject.workload.replicas {
         return Err(SchedulingFailure::scheduler_error(format!(
-            "no {} clusters can take {} replicas together: the largest take {available}",
-            chosen.len(),
-            scheduling.subject.workload.replicas
+            "no choice of {} can take {}: the largest can take {available}",
+            finding::format_count(chosen.len(), "cluster"),
+            finding::count_replicas(scheduling.subject.workload.replicas)
         )));
     }
     none_is_an_error(chosen)

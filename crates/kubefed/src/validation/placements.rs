@@ -67,7 +67,7 @@ fn check_own_placement(plane: &KubeFedPlanner<'_>, federated: &FederatedObject<'
 
 /// The findings about a preference for a cluster that the federated object, or its namespace, does not select.
 ///
-/// A preference decides in place of the placement, so that a cluster outside of the list gets replicas all the same; the
+/// A preference decides in place of the placement, so that a cluster outside of the list gets replicas anyway; the
 /// namespace always limits the clusters.
 fn check_preference(
     plane: &KubeFedPlanner<'_>,

@@ -129,7 +129,8 @@ fn only_one_side(state: &ObjectState, clusters: Vec<&ClusterName>, side: &str) -
         ObjectState::Sent(content) => content.count_replicas(),
         ObjectState::Held | ObjectState::Failed(_) => None,
     };
-    let with = replicas.map(|replicas| format!(" with {replicas} replicas")).unwrap_or_default();
+    let with =
+        replicas.map(|replicas| format!(" with {}", finding::count_replicas(replicas))).unwrap_or_default();
     let detail = format!("only {side} places it on {}{with}", name_clusters(&clusters));
     difference_on(DifferenceKind::Clusters, clusters, detail)
 }
@@ -163,7 +164,13 @@ fn different_manifests(content: ChangedContent<'_>, rules: ComparisonRules<'_>) 
     let paths: Vec<&str> = fields.iter().map(|field| field.path.as_str()).collect();
     let what = match paths.as_slice() {
         [] => "the order of items differs".to_owned(),
-        paths if more > 0 => format!("{} and {more} more fields differ", paths.join(", ")),
+        paths if more > 0 => {
+            format!(
+                "{} and {}",
+                paths.join(", "),
+                finding::count_with_verb(more, "more field", ["differs", "differ"])
+            )
+        }
         [only] => format!("{only} differs"),
         paths => format!("{} differ", paths.join(", ")),
     };
@@ -205,7 +212,7 @@ fn different_replicas(shifted: &[ReplicaShift<'_>]) -> Option<ObjectDifference> 
     let named: Vec<String> = shifted.iter().take(MAX_NAMED_CLUSTERS).map(ReplicaShift::describe).collect();
     let more = match shifted.len().saturating_sub(MAX_NAMED_CLUSTERS) {
         0 => String::new(),
-        more => format!(" and {more} more clusters"),
+        more => format!(" and {}", finding::format_count(more, "more cluster")),
     };
     let detail = format!("replicas {}{more}", named.join(", "));
     let clusters = shifted.iter().map(|shift| shift.cluster).collect();

@@ -1,4 +1,4 @@
-//! Whether the world is as the steps of a switch expect, by a snapshot.
+//! Whether the clusters are as the steps of a switch expect, by a snapshot.
 //!
 //! At every step, the objects must be where both sides have them, with as many replicas, and taking over must change no
 //! pod template. A step is done if what it leads to is seen: recorded clusters, registered clusters, placements of the
@@ -30,7 +30,7 @@ use crate::{ProofSides, Target};
 /// The most names of objects that a finding has.
 const MAX_NAMES: usize = 5;
 
-/// Whether the world is as the steps of a switch expect, for scripts.
+/// Whether the clusters are as the steps of a switch expect, for scripts.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorldCheck {
@@ -404,10 +404,10 @@ impl WorldCheck {
             (true, None) => (AnsiColor::Green, "The switch is done.".to_owned()),
             (false, Some(next)) => (
                 AnsiColor::Red,
-                format!("Do not begin the step `{next}`: the world is not as it must be at every step."),
+                format!("Do not begin the step `{next}`: the clusters are not as every step requires."),
             ),
             (false, None) => {
-                (AnsiColor::Red, "All steps are done, but the world is not as it must be.".to_owned())
+                (AnsiColor::Red, "All steps are done, but the clusters are not as they must be.".to_owned())
             }
         };
         let mut out = format!("{}\n\n", style.paint_text(color, &summary));

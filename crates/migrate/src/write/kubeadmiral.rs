@@ -114,7 +114,8 @@ fn fit_placement(
     }
     fit_replicas(placement, present, weighed, &mut rules);
     if let Some(most) = placement.max_clusters {
-        rules.push((Reason::Scores, format!("at most {most} clusters, which are ranked by scores")));
+        let noun = if most == 1 { "cluster" } else { "clusters" };
+        rules.push((Reason::Scores, format!("at most {most} {noun}, ranked by scores")));
     }
     if placement.suspension != Suspended::Nowhere {
         rules.push((Reason::Suspension, "what is placed is sent".to_owned()));

@@ -113,7 +113,8 @@ fn fit_placement(placement: &mut PlacementIntent, present: &PresentState<'_>) ->
         placement.selectors.clear();
     }
     if let Some(most) = placement.max_clusters {
-        rules.push((Reason::Scores, format!("at most {most} clusters, which are ranked by scores")));
+        let noun = if most == 1 { "cluster" } else { "clusters" };
+        rules.push((Reason::Scores, format!("at most {most} {noun}, ranked by scores")));
     }
     let are_names_enough = placement.max_clusters.is_none()
         && placement.clusters.plain_names().is_some_and(|names| {

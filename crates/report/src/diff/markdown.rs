@@ -292,7 +292,7 @@ impl Comment<'_> {
             };
             let _ = writeln!(
                 text,
-                "{verdict}\n\n| cluster | resource | free | asked for | then free | of |\n|---|---|--:|--:|--:|--:|"
+                "{verdict}\n\n| cluster | resource | free | requested | then free | of |\n|---|---|--:|--:|--:|--:|"
             );
             // What does not fit is never cut.
             let shown = fit.known.iter().filter(|one| one.change.is_exceeded()).count().max(MAX_RECEIVERS);

@@ -20,6 +20,7 @@ use crate::findings::FindingRow;
 use crate::table::{TextStyle, format_count};
 use federate_engine::change::{CauseRole, ObjectChangeKind, PathChange, PlacementChangeKind, PrunedObjects};
 use federate_kubernetes::display_text::escape_text;
+use federate_kubernetes::finding::count_replicas;
 use federate_kubernetes::{ClusterName, ObjectRef, Severity};
 
 /// How much is shown.
@@ -276,7 +277,7 @@ impl Report<'_> {
             for receiver in fit.known.iter().take(shown) {
                 let [before, added, after, of] = receiver.format_amounts();
                 let line = format!(
-                    "{} {}: {before} free, +{added} asked for, {after} of {of} left",
+                    "{} {}: {before} free, +{added} requested, {after} of {of} left",
                     escape_text(receiver.cluster),
                     escape_text(receiver.resource)
                 );
@@ -389,7 +390,7 @@ impl Report<'_> {
             (Some(same), Some(_)) if (1..same).contains(&change.moved_replicas()) => {
                 format!(", {} of {same} replicas", change.moved_replicas())
             }
-            (Some(same), _) | (None, Some(same)) => format!(", {same} replicas"),
+            (Some(same), _) | (None, Some(same)) => format!(", {}", count_replicas(same)),
             (None, None) => String::new(),
         };
         let sign = self.style.paint_text(color, &sign.to_string());

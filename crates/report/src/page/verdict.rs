@@ -302,8 +302,11 @@ fn format_edit(group: &EditGroup<'_>) -> Option<String> {
         let _ = write!(text, "<div class=\"field\"><code>{}</code>{values}</div>", escape_html(&field.path));
     }
     if fields.len() > MAX_FIELDS {
-        let _ =
-            write!(text, "<div class=\"field muted\">and {} more fields</div>", fields.len() - MAX_FIELDS);
+        let _ = write!(
+            text,
+            "<div class=\"field muted\">and {}</div>",
+            format_count(fields.len() - MAX_FIELDS, "more field")
+        );
     }
     Some(text)
 }

@@ -85,7 +85,7 @@ impl Reconciler<'_> {
         federate_live::read_health(access, &self.desired_states(), &context.placed, self.options.apply_set)
     }
 
-    /// Adds what a dry run predicts for clusters that could not be read. They failed all the same.
+    /// Adds what a dry run predicts for clusters that could not be read. They failed anyway.
     fn predict_unread(&self, unread: &BTreeSet<ClusterName>, all: &mut Reconciled) {
         for (name, decided) in
             self.predict_decisions(self.selected_clusters().filter(|cluster| unread.contains(&cluster.name)))

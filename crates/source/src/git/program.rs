@@ -54,7 +54,7 @@ pub enum Error {
 /// The most bytes that are read of what git prints.
 const MAX_OUTPUT_BYTES: u64 = 64 << 20;
 
-/// What a call of `git` may use that talks to a server which somebody else chose. The limits are those of each of its
+/// What a call of `git` may use that talks to a server which an untrusted source chose. The limits are those of each of its
 /// processes, by the kernel; other systems than Linux have only that of the output.
 #[derive(Clone, Copy, Debug)]
 pub struct GitLimits {

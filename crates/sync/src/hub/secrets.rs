@@ -66,7 +66,7 @@ impl HubClient {
         Ok(GitCredentials::for_url(&source.url, secret.as_ref(), proxy.as_ref(), tenancy.address_policy())?)
     }
 
-    /// How the registry is reached to which a Sync pushes: by the Secret that it names, or by nobody.
+    /// How the registry is reached to which a Sync pushes: by the Secret that it names, or without credentials.
     pub fn registry_access(
         &self,
         valid_sync: &ValidSync,

@@ -50,7 +50,7 @@ impl FileTree for RecordedClusters {
 
 impl RecordedClusters {
     fn new(clusters: &[&AppliedCluster]) -> Self {
-        // A cluster whose object is not known is reached by its name all the same.
+        // A cluster whose object is not known is reached by its name anyway.
         let plain = InventoryRef {
             api_version: "cluster.karmada.io/v1alpha1".to_owned(),
             kind: "Cluster".to_owned(),
@@ -80,7 +80,7 @@ impl Reconciliation<'_> {
     /// Notes in the record where objects are about to be applied, and forgets clusters that people have given up.
     pub(crate) fn note_managed_scope(&self, state: &mut SyncState<'_>, session: &Session) {
         if self.spec.apply.is_none() {
-            // What was applied before stays, and nobody looks after it any more.
+            // What was applied before stays, and is no longer managed.
             if let Some(scope) = &mut state.record.status.managed_scope {
                 scope.leave_clusters(Timestamp::now());
                 self.forget_clusters(state);

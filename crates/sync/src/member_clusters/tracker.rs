@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use federate_kubernetes::ObjectRef;
+pub(crate) use federate_kubernetes::finding::format_count;
 use federate_reconcile::{Action, ActionKind, Orphans};
 use federate_sync_api::SyncSpec;
 use federate_sync_api::status::{CountedState, DriftStatus, OrphanCounts, SyncReason};
@@ -359,11 +360,6 @@ impl ClusterTracker {
         }
         due
     }
-}
-
-/// A number with its noun.
-pub(crate) fn format_count(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 /// How long to wait after so many failures in a row.

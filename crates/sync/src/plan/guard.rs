@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use federate_dialect::Plan;
 use federate_engine::deletions::{Deletions, ExcessiveDeletions, PruneLimit};
+use federate_kubernetes::finding::{count_with_verb, format_count};
 use federate_kubernetes::{ClusterName, ObjectRef};
 use federate_live::find_members;
 use federate_reconcile::ApplySet;
@@ -42,7 +43,7 @@ impl Reconciliation<'_> {
             let place = first.format_place().map(|place| place + ": ").unwrap_or_default();
             let more = match errors.len() - 1 {
                 0 => String::new(),
-                more => format!(" (and {more} more errors)"),
+                more => format!(" (and {})", format_count(more, "more error")),
             };
             return Some(ReconcileError::new(
                 SyncReason::BuildFailed,
@@ -144,8 +145,9 @@ impl PlanComparison<'_> {
         let before = Deletions::compare_existing(earlier, later, &exists).count_before();
         if before > 0 && later.placements.iter().all(|row| row.clusters.is_empty()) {
             return Some(format!(
-                "nothing is rendered any more, but {before} objects were: to delete everything, remove the Sync and then \
-                 the objects that it has left"
+                "nothing is rendered any more, but {}: to delete everything, remove the Sync and then the objects that it \
+                 has left",
+                count_with_verb(before, "object", ["was", "were"])
             ));
         }
         let deletions = Deletions::compare_existing(earlier, later, |cluster, object| {

@@ -43,7 +43,7 @@ impl Reconciliation<'_> {
         }
         if accepted.artifact.is_some() && !moved.is_empty() {
             let tags = moved.join(", ");
-            tracing::warn!(sync = self.name(), url = push.url, tags, "somebody else has moved tags");
+            tracing::warn!(sync = self.name(), url = push.url, tags, "another client has moved tags");
         }
         Ok(accepted.artifact.is_none() || !moved.is_empty())
     }
@@ -165,7 +165,7 @@ impl Reconciliation<'_> {
     }
 }
 
-/// The failure, with the tags that have moved all the same.
+/// The failure, with the tags that have moved anyway.
 fn add_rest(mut stop: ReconcileError, moved: &MovedTags) -> ReconcileError {
     stop.message.extend(moved.describe_rest().map(|said| format!("; {said}")));
     stop

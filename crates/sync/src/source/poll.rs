@@ -30,7 +30,7 @@ use crate::sync_files;
 
 impl Reconciliation<'_> {
     /// Polls the source and fetches what is new. `None` if nothing has changed and clusters are not compared. `is_overwritten` says
-    /// whether somebody else has written what was pushed.
+    /// whether another client has written what was pushed.
     pub(crate) fn poll_source(
         &self,
         state: &mut SyncState<'_>,
