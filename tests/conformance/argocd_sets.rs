@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use federate_file_tree::{CachedTree, EntryKind, FileTree, TreeEntry, TreeError};
-use federate_gitops::{ArgoReader, ArgoSettings, GeneratedApplications, GenerationUsage, OmissionReason};
+use federate_gitops::{
+    ArgoReader, ArgoSettings, GeneratedApplications, GenerationUsage, OmissionReason, VendoredSources,
+};
 use federate_kubernetes::Object;
 use serde_json::{Map, Value, json};
 
@@ -38,7 +40,8 @@ fn generate(set: &Object, objects: &[Object], tree: &CaseTree, new_file_globbing
     collect_projects(&set.body, &mut projects);
     let settings = ArgoSettings { cluster: None, new_file_globbing, projects: Some(projects) };
     let usage = GenerationUsage::default();
-    match ArgoReader::new(&tree, &[], objects, &settings, &usage).generate_applications(set) {
+    let vendored = VendoredSources::new(&tree);
+    match ArgoReader::new(&tree, &[], objects, &settings, &usage, &vendored).generate_applications(set) {
         Ok(generated) => describe_generated(&generated),
         Err(error) => {
             assert!(!error.why.is_empty(), "an error has a reason");

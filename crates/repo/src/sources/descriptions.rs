@@ -409,7 +409,9 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
                 found.extend(self.add_object(object, builds));
             }
             let has_objects = result.iter().flatten().any(|variant| !variant.objects.is_empty());
-            if let Some(error) = open.source.unknown_destination.clone().filter(|_| has_objects) {
+            if let Some(error) =
+                open.source.unknown_destination.clone().filter(|_| has_objects && !self.clusters.is_empty())
+            {
                 builds.findings.push(self.report_failure(&open, error));
                 result = Ok(Vec::new());
             }

@@ -51,7 +51,7 @@ fn read<T>(
 ) -> T {
     let tree = CachedTree::new(&EmptyTree);
     let usage = GenerationUsage::default();
-    ask(&ArgoReader::new(&tree, clusters, objects, settings, &usage))
+    ask(&ArgoReader::new(&tree, clusters, objects, settings, &usage, &VendoredSources::new(&tree)))
 }
 
 fn generate(
@@ -143,7 +143,8 @@ fn placements_that_are_decided_elsewhere_are_asked_for() {
     };
     let tree = CachedTree::new(&EmptyTree);
     let usage = GenerationUsage::default();
-    let reader = ArgoReader::new(&tree, &clusters, &config_map, &settings, &usage);
+    let vendored = VendoredSources::new(&tree);
+    let reader = ArgoReader::new(&tree, &clusters, &config_map, &settings, &usage, &vendored);
     assert!(reader.generate_applications(&set).is_err());
     let generated = reader.with_decisions(&decide).generate_applications(&set).unwrap();
     assert_eq!(names(&generated), ["b"]);
