@@ -17,7 +17,7 @@ use federate_vendor::{Error, HelmClient, UpdateChoice, VendorResult, Vendoring, 
 
 /// Download the remote charts and bases that the repo names, and keep them in it
 ///
-/// Builds never fetch. This command downloads each chart that a HelmRelease, a HelmChart, an Application, an ApplicationSet or
+/// Builds never fetch. This command downloads each chart that an object of Flux (HelmRelease or HelmChart) or Argo CD (Application or ApplicationSet) or
 /// `helmCharts` names in a repository of charts (HTTP or OCI), and each base that a kustomization names in a git repository. It writes
 /// them to `vendor/charts/NAME/VERSION` and `vendor/bases/NAME/COMMIT`, and what was requested, what it is, its digest and who uses it
 /// to `vendor/federate.lock.yaml`. Commit the folder `vendor`; every build compares what it uses with the digests. What is in the lock
@@ -25,6 +25,7 @@ use federate_vendor::{Error, HelmClient, UpdateChoice, VendorResult, Vendoring, 
 ///
 /// It runs `helm pull` and `git fetch` with your own configuration of them, and so with the credentials of `helm registry login`, `helm
 /// repo add` and git's credential helpers. No other command asks the network for sources. With --check, this one does not either.
+#[allow(clippy::doc_markdown, reason = "help texts are plain text")]
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct VendorCommand {
@@ -78,7 +79,7 @@ impl VendorCommand {
                 print_notice(&findings::format_text(session.repo(), &wrong, session.dialects(), color));
                 return Ok(Exit::Error);
             }
-            let vendoring = Vendoring::open(&self.repo, &tree, &requests).map_err(explain)?;
+            let vendoring = Vendoring::open(&self.repo, &tree, &requests).map_err(|error| explain(&error))?;
             if self.check {
                 break vendoring.compare();
             }
@@ -131,10 +132,10 @@ impl VendorCommand {
                 print_notice(&format!("downloading {chart}\n"));
             }
         };
-        vendoring.run(&helm, &update, &report).map_err(explain)
+        vendoring.run(&helm, &update, &report).map_err(|error| explain(&error))
     }
 }
 
-fn explain(error: Error) -> CommandError {
+fn explain(error: &Error) -> CommandError {
     CommandError::Failed(error.to_string())
 }

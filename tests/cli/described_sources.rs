@@ -327,7 +327,7 @@ fn variables_are_filled_in_before_objects_are_read() {
     let Some(tools) = Tools::find(true, false) else { return };
     let from_secret = KUSTOMIZATION
         .replace("kind: ConfigMap, name: cluster", "kind: Secret, name: cluster")
-        .replace("  targetNamespace: shop\n", "  suspend: true\n  kubeConfig: {secretRef: {name: m1}}\n")
+        .replace("  targetNamespace: shop\n", "  suspend: true\n  serviceAccountName: web\n")
         .replace("value: 6", "value: \"${replicas}\"");
     let repo = flux_repo(&from_secret).file("clusters/vars.yaml", SECRET);
     repo.write(
@@ -336,7 +336,7 @@ fn variables_are_filled_in_before_objects_are_read() {
     );
     let ran = tools.run(&repo, "render --out out").code(0);
     assert!(
-        ran.err.contains("warning[field-without-effect]") && ran.err.contains("`kubeConfig`"),
+        ran.err.contains("warning[field-without-effect]") && ran.err.contains("`serviceAccountName`"),
         "{}",
         ran.err
     );

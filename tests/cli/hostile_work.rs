@@ -264,7 +264,7 @@ fn the_applications_of_all_sets_have_a_limit() {
 fn the_globs_of_all_sets_have_a_limit() {
     let globs = vec![format!("{{path: '**/{}*'}}", "a".repeat(400)); 40].join(", ");
     let generator = format!("{{git: {{repoURL: x, revision: main, directories: [{globs}]}}}}");
-    for (sets, is_too_much) in [(2, false), (12, true)] {
+    for (sets, is_too_much) in [(2, false), (150, true)] {
         let mut repo = with_sets(application_sets(sets, &generator, "{{.path.basename}}"), 3);
         for n in 0..500 {
             repo = repo.file(&format!("folders/b{n}/x.txt"), "");

@@ -66,7 +66,7 @@ fn each_cluster_receives_what_its_folder_leads_to() {
     tools.run(&repo, "render --out out2").code(0);
     assert_eq!(repo.files("out2/us"), ["flux-system/configmap_vars.yaml"]);
     let explained = tools.run(&repo, "explain deployment/web").code(0).out;
-    let chain = "Built by\n  Kustomization flux-system/flux-system → Kustomization flux-system/apps → Kustomization flux-system/more\n";
+    let chain = "Built by\n  Kustomization flux-system/apps → Kustomization flux-system/more\n";
     assert!(explained.contains(chain), "{explained}");
     assert!(explained.contains("its source is for some clusters only"), "{explained}");
     assert!(explained.contains("eu") && explained.contains("its source is not built for it"), "{explained}");

@@ -43,6 +43,7 @@ impl PruneLimit {
     }
 
     /// The same limit for a Sync: of up to five objects, all but one may go.
+    #[must_use]
     pub const fn for_sync(self) -> Self {
         Self { spares_small_sets: true, ..self }
     }

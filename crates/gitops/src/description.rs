@@ -54,6 +54,8 @@ pub struct DescribedSource {
     pub clusters: Option<BTreeSet<ClusterName>>,
     /// Why it is not known which clusters receive what is built, unless that is only objects that describe other sources.
     pub unknown_destination: Option<DescriptionError>,
+    /// The `kubeConfig` of Flux, if what is built is applied to another cluster than the one in which Flux runs.
+    pub kube_config: Option<Value>,
     /// The namespace of objects without one.
     pub namespace: Option<String>,
     /// What the controller changes in what was built.
@@ -73,7 +75,7 @@ pub enum DescribedJob {
     /// A chart.
     Chart(Box<DescribedChart>),
     /// The files of a folder, as they are.
-    Directory(FileSelection),
+    Directory(DirectoryFiles),
 }
 
 /// By whose rules a kustomization is built.
@@ -88,7 +90,7 @@ pub enum KustomizationRules {
 
 /// Which files of a folder are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FileSelection {
+pub struct DirectoryFiles {
     /// Whether files of folders below are read, too.
     pub is_recursive: bool,
     /// A glob for the paths of the files, relative to the folder; empty for all.
@@ -162,12 +164,14 @@ pub struct DescriptionError {
     pub why: String,
     /// What to do.
     pub help: Option<String>,
+    /// Whether it is about the name of a remote chart or base, so that this cannot be downloaded either.
+    pub is_about_reference: bool,
 }
 
 impl DescriptionError {
     /// An error about what is at a pointer.
     pub fn new(pointer: &str, why: impl Into<String>) -> Self {
-        Self { pointer: pointer.to_owned(), why: why.into(), help: None }
+        Self { pointer: pointer.to_owned(), why: why.into(), help: None, is_about_reference: false }
     }
 
     /// Says what to do.
@@ -178,7 +182,7 @@ impl DescriptionError {
 
     /// An error about a values file.
     pub(crate) fn from_values_error(pointer: &str, error: ValuesError) -> Self {
-        Self { pointer: pointer.to_owned(), why: error.why, help: error.help }
+        Self { pointer: pointer.to_owned(), why: error.why, help: error.help, is_about_reference: false }
     }
 
     /// The finding about an object.

@@ -15,10 +15,10 @@ pub use argocd::application_set::{
     GeneratedApplications, GenerationUsage, OmissionReason, OmittedApplication,
 };
 pub use argocd::directory::{DirectoryContent, DirectoryFile, read_directory};
-pub use argocd::reader::{ArgoReader, ArgoSettings, PlacementDecider};
+pub use argocd::reader::{ArgoReader, ArgoSettings, PlacementDecisions};
 pub use description::{
     BuildChanges, ChartParameter, DescribedChart, DescribedJob, DescribedSource, Description,
-    DescriptionError, FileSelection, KUSTOMIZATIONS, KustomizationRules, Note, is_packaged_chart,
+    DescriptionError, DirectoryFiles, KUSTOMIZATIONS, KustomizationRules, Note, is_packaged_chart,
     strip_chart_version,
 };
 pub use flux::substitution::{Substitution, Variables};

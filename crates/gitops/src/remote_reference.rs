@@ -36,6 +36,11 @@ pub struct RemoteReference {
     pub folder: Option<String>,
 }
 
+/// An error about the name of a remote chart or base.
+fn reference_error(pointer: &str, why: impl Into<String>) -> DescriptionError {
+    DescriptionError { is_about_reference: true, ..DescriptionError::new(pointer, why) }
+}
+
 impl fmt::Display for RemoteReference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.folder.as_deref() {
@@ -58,11 +63,11 @@ impl RemoteReference {
         };
         if !is_chart_name(name) {
             let why = format!("`{}` is not the name of a chart", name.escape_debug());
-            return Err(DescriptionError::new(pointer, why));
+            return Err(reference_error(pointer, why));
         }
         let version = if version.is_empty() { ANY_VERSION } else { version.trim() };
         if version.len() > MAX_TEXT_LENGTH || version.contains(char::is_control) {
-            return Err(DescriptionError::new(pointer, "its version is not valid"));
+            return Err(reference_error(pointer, "its version is not valid"));
         }
         Ok(Self { repository, name: name.to_owned(), version: version.to_owned(), folder: None })
     }
@@ -95,13 +100,14 @@ impl RemoteReference {
     }
 
     fn new_base(repository: &str, folder: &str, revision: &str) -> Result<Self, DescriptionError> {
-        let refuse = |why: &str| Err(DescriptionError::new("", why));
+        let refuse = |why: &str| Err(reference_error("", why));
         let authority =
             repository.split_once("://").map_or("", |(_, rest)| rest.split('/').next().unwrap_or_default());
         let user = authority.rsplit_once('@').map(|(user, _)| user);
         if user.is_some_and(|user| user.contains(':') || !repository.starts_with("ssh://")) {
-            return Err(DescriptionError::new("", "the address of its repository contains credentials")
-                .with_help("remove them, and let a credential helper of git (`git config credential.helper`) store them"));
+            return Err(reference_error("", "the address of its repository contains credentials").with_help(
+                "remove them, and let a credential helper of git (`git config credential.helper`) store them",
+            ));
         }
         let is_odd =
             |c: char| c.is_whitespace() || c.is_control() || matches!(c, '\\' | '"' | '\'' | '<' | '>' | '#');
@@ -140,7 +146,7 @@ fn split_repository(target: &str, start: usize) -> Option<(String, String)> {
         let end = start + at + ".git".len();
         return Some((target.get(..end)?.to_owned(), target.get(end + 1..)?.to_owned()));
     }
-    if rest.ends_with(".git") || start == 0 {
+    if rest.strip_suffix(".git").is_some() || start == 0 {
         return Some((target.to_owned(), String::new()));
     }
     let mut parts = rest.splitn(4, '/');
@@ -191,13 +197,13 @@ pub fn is_chart_name(name: &str) -> bool {
 
 /// The address of a repository. Credentials in it are refused, and not shown.
 fn check_address(address: &str, pointer: &str) -> Result<String, DescriptionError> {
-    let refuse = |why: &str| Err(DescriptionError::new(pointer, why));
+    let refuse = |why: &str| Err(reference_error(pointer, why));
     let rest = ["https://", "http://", "oci://"].iter().find_map(|scheme| address.strip_prefix(scheme));
     let Some(rest) = rest.map(|rest| rest.trim_end_matches('/')) else {
         return refuse("the address of its repository does not begin with https://, http:// or oci://");
     };
     if rest.contains(['@', '?', '#']) {
-        return Err(DescriptionError::new(pointer, "the address of its repository contains credentials or a query")
+        return Err(reference_error(pointer, "the address of its repository contains credentials or a query")
             .with_help(
                 "remove them, and store credentials where Helm keeps them: `helm repo add --username`, or `helm registry login`",
             ));
@@ -256,7 +262,7 @@ impl<'f> FluxCharts<'f> {
             return Ok(ReleaseChart { settings, pointer, reference });
         }
         let Some(named) = spec.get("chartRef") else {
-            return Err(DescriptionError::new("/spec", "it has neither `chart.spec` nor `chartRef`"));
+            return Err(reference_error("/spec", "it has neither `chart.spec` nor `chartRef`"));
         };
         let pointer = "/spec/chartRef";
         let kind = field_text(named, "kind");
@@ -310,7 +316,7 @@ impl<'f> FluxCharts<'f> {
                 }
                 _ => format!("its source is a {kind}, of which no chart is built"),
             };
-            DescriptionError::new(pointer, why)
+            reference_error(pointer, why)
                 .with_help("commit the object that names the repository of the chart")
         })
     }

@@ -10,7 +10,7 @@ use crate::ast::{
 use crate::budget::{TemplateBudget, limit_failure};
 use crate::error::{TemplateErrorKind, TemplateFailure};
 use crate::format::display_value;
-use crate::functions::{Arguments, FunctionBody, GoFunction, Parameter};
+use crate::functions::{Arguments, FunctionBody, FunctionParameter, GoFunction};
 use crate::parser::ParsedTemplate;
 use crate::text::GoText;
 use crate::value::{GoMap, GoValue};
@@ -426,7 +426,7 @@ impl Executor<'_, '_> {
     ) -> Result<Slot, TemplateFailure> {
         let mut value = None;
         for argument in arguments {
-            value = Some(self.evaluate_argument(dot, Parameter::Any, argument)?);
+            value = Some(self.evaluate_argument(dot, FunctionParameter::Any, argument)?);
             if value.as_ref().is_some_and(GoValue::is_true) == stops_at {
                 return Ok(value);
             }
@@ -438,7 +438,7 @@ impl Executor<'_, '_> {
     fn evaluate_argument(
         &mut self,
         dot: &Slot,
-        parameter: Parameter,
+        parameter: FunctionParameter,
         argument: &TemplateOperand,
     ) -> Result<GoValue, TemplateFailure> {
         let offset = argument.offset;
@@ -499,17 +499,21 @@ fn number_value(number: &NumberLiteral, offset: usize) -> Result<GoValue, Templa
 /// A literal in the type of a parameter.
 fn convert_literal(
     literal: &OperandKind,
-    parameter: Parameter,
+    parameter: FunctionParameter,
     offset: usize,
 ) -> Result<GoValue, TemplateFailure> {
     Ok(match (parameter, literal) {
-        (Parameter::Any, OperandKind::Nil) => GoValue::Nil,
-        (Parameter::Map, OperandKind::Nil) => GoValue::Map(GoMap::nil()),
-        (Parameter::Any | Parameter::Bool, OperandKind::Bool(bool)) => GoValue::Bool(*bool),
-        (Parameter::Any | Parameter::Text, OperandKind::Text(text)) => GoValue::Text(text.clone()),
-        (Parameter::Any, OperandKind::Number(number)) => number_value(number, offset)?,
-        (Parameter::Int, OperandKind::Number(NumberLiteral { int: Some(int), .. })) => GoValue::int(*int),
-        (Parameter::Float, OperandKind::Number(number)) => GoValue::Float(number.float),
+        (FunctionParameter::Any, OperandKind::Nil) => GoValue::Nil,
+        (FunctionParameter::Map, OperandKind::Nil) => GoValue::Map(GoMap::nil()),
+        (FunctionParameter::Any | FunctionParameter::Bool, OperandKind::Bool(bool)) => GoValue::Bool(*bool),
+        (FunctionParameter::Any | FunctionParameter::Text, OperandKind::Text(text)) => {
+            GoValue::Text(text.clone())
+        }
+        (FunctionParameter::Any, OperandKind::Number(number)) => number_value(number, offset)?,
+        (FunctionParameter::Int, OperandKind::Number(NumberLiteral { int: Some(int), .. })) => {
+            GoValue::int(*int)
+        }
+        (FunctionParameter::Float, OperandKind::Number(number)) => GoValue::Float(number.float),
         (parameter, literal) => {
             let message = format!("expected {}; found {}", parameter.type_name(), literal.describe());
             return Err(TemplateFailure::wrong_type(message).at(offset));
@@ -518,11 +522,11 @@ fn convert_literal(
 }
 
 /// A value that must have the type of a parameter.
-fn convert(value: Slot, parameter: Parameter) -> Result<GoValue, TemplateFailure> {
+fn convert(value: Slot, parameter: FunctionParameter) -> Result<GoValue, TemplateFailure> {
     let Some(value) = value else {
         return match parameter {
-            Parameter::Any => Ok(GoValue::Nil),
-            Parameter::Map => Ok(GoValue::Map(GoMap::nil())),
+            FunctionParameter::Any => Ok(GoValue::Nil),
+            FunctionParameter::Map => Ok(GoValue::Map(GoMap::nil())),
             other => {
                 let message = format!("invalid value; expected {}", other.type_name());
                 Err(TemplateFailure::wrong_type(message))
@@ -530,7 +534,7 @@ fn convert(value: Slot, parameter: Parameter) -> Result<GoValue, TemplateFailure
         };
     };
     let fits = match (parameter, &value) {
-        (Parameter::Any, _) => true,
+        (FunctionParameter::Any, _) => true,
         (_, GoValue::Nil) => false,
         (parameter, value) => value.type_name() == parameter.type_name(),
     };

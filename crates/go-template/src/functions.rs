@@ -32,9 +32,9 @@ use crate::value::{GoMap, GoValue};
 pub(crate) struct GoFunction {
     pub(crate) name: &'static str,
     /// The types of the arguments that must be given.
-    pub(crate) parameters: &'static [Parameter],
+    pub(crate) parameters: &'static [FunctionParameter],
     /// The type of any number of arguments after them.
-    pub(crate) rest: Option<Parameter>,
+    pub(crate) rest: Option<FunctionParameter>,
     pub(crate) body: FunctionBody,
 }
 
@@ -64,7 +64,7 @@ impl fmt::Debug for FunctionBody {
 
 /// The type of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Parameter {
+pub(crate) enum FunctionParameter {
     Any,
     Bool,
     Int,
@@ -74,7 +74,7 @@ pub(crate) enum Parameter {
     Time,
 }
 
-impl Parameter {
+impl FunctionParameter {
     /// The name of the type, as values have it.
     pub(crate) fn type_name(self) -> &'static str {
         match self {
@@ -91,28 +91,33 @@ impl Parameter {
 
 impl GoFunction {
     /// A function with a fixed number of arguments.
-    const fn new(name: &'static str, parameters: &'static [Parameter], code: FunctionCode) -> Self {
+    const fn new(name: &'static str, parameters: &'static [FunctionParameter], code: FunctionCode) -> Self {
         Self { name, parameters, rest: None, body: FunctionBody::Call(code) }
     }
 
     /// A function with more arguments of a type.
     const fn with_rest(
         name: &'static str,
-        parameters: &'static [Parameter],
-        rest: Parameter,
+        parameters: &'static [FunctionParameter],
+        rest: FunctionParameter,
         code: FunctionCode,
     ) -> Self {
         Self { name, parameters, rest: Some(rest), body: FunctionBody::Call(code) }
     }
 
     /// A function that is not carried out, with any arguments.
-    const fn refused(name: &'static str, reason: &'static str) -> Self {
-        Self { name, parameters: &[], rest: Some(Parameter::Any), body: FunctionBody::Refused(reason) }
+    const fn unavailable(name: &'static str, reason: &'static str) -> Self {
+        Self {
+            name,
+            parameters: &[],
+            rest: Some(FunctionParameter::Any),
+            body: FunctionBody::Refused(reason),
+        }
     }
 
     /// The type of an argument.
-    pub(crate) fn parameter(&self, at: usize) -> Parameter {
-        self.parameters.get(at).copied().or(self.rest).unwrap_or(Parameter::Any)
+    pub(crate) fn parameter(&self, at: usize) -> FunctionParameter {
+        self.parameters.get(at).copied().or(self.rest).unwrap_or(FunctionParameter::Any)
     }
 }
 

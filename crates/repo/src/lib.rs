@@ -244,6 +244,8 @@ pub struct Repo {
     pub sources: Vec<SourceRecord>,
     /// The charts in repositories of charts that objects of Flux and Argo CD name, each with these objects.
     pub references: BTreeMap<RemoteReference, BTreeSet<String>>,
+    /// What is wrong about the names of such charts, which is among the findings, too.
+    pub wrong_references: Vec<Finding>,
     /// The files among these that SOPS encrypted.
     pub encrypted_inputs: EncryptedInputs,
     /// The text of each file, for quoting lines in messages.
@@ -455,6 +457,7 @@ impl RepoFiles {
         }
         let described_by = builds.describing.clone();
         let references = builds.references().clone();
+        let wrong_references = builds.wrong_references.clone();
         let has_policies = objects.iter().chain(builds.built_objects()).any(|object| {
             let role = claims.role_of_object(object).map(|(_, role)| role);
             !matches!(role, None | Some(Role::Inventory | Role::ControlPlane))
@@ -488,6 +491,12 @@ impl RepoFiles {
         let mut known: BTreeSet<_> = describing.iter().map(|object| default_identity(&object.id)).collect();
         describing
             .extend(described_by.into_iter().filter(|object| known.insert(default_identity(&object.id))));
+        if config.sources.iter().any(|source| source.argocd.is_some()) {
+            // They hold the credentials of Argo CD for clusters, and no cluster needs them.
+            objects.retain(|object| {
+                object.id.kind != "Secret" || object.label(ARGO_SECRET_LABEL) != Some("cluster")
+            });
+        }
         name_describing_objects(&mut sources, &describing);
         findings.extend(wrong);
         let ClassifiedObjects { claimed, templates, duplicates, excluded, findings: wrong } =
@@ -510,6 +519,7 @@ impl RepoFiles {
             describing,
             sources,
             references,
+            wrong_references,
             encrypted_inputs,
             texts,
         };
@@ -518,6 +528,9 @@ impl RepoFiles {
         UnexpandedRepo { repo, jinja, per_cluster, scopes, claims }
     }
 }
+
+/// The label of the Secrets in which Argo CD has its clusters.
+const ARGO_SECRET_LABEL: &str = "argocd.argoproj.io/secret-type";
 
 /// Gives the objects that describe sources the namespaces that they have in the repo.
 fn name_describing_objects(sources: &mut [SourceRecord], describing: &[Object]) {

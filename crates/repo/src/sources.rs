@@ -41,6 +41,8 @@ pub struct Builds {
     pub(crate) describing: Vec<Object>,
     /// The charts in repositories of charts that objects of Flux and Argo CD name, each with these objects.
     pub(crate) references: BTreeMap<RemoteReference, BTreeSet<String>>,
+    /// What is wrong about the names of such charts.
+    pub(crate) wrong_references: Vec<Finding>,
     pub(crate) findings: Vec<Finding>,
 }
 

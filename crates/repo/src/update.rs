@@ -86,7 +86,7 @@ impl Repo {
             }
             !gone
         });
-        self.templates.extend(new.into_iter().map(|object| Template::new(object)));
+        self.templates.extend(new.into_iter().map(Template::new));
         self.templates.sort_by(|a, b| a.object.id.cmp(&b.object.id));
         for file in files {
             match &file.bytes {

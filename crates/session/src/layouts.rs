@@ -165,7 +165,7 @@ impl Session {
         (!layout.sources.is_empty()).then_some(layout)
     }
 
-    /// The folder of all Applications and ApplicationSets, and the clusters that they and cluster Secrets name.
+    /// The folder of all Applications and `ApplicationSet`s, and the clusters that they and cluster Secrets name.
     fn find_argocd_layout(&self) -> Option<ToolLayout> {
         let objects = self.list_objects();
         let describing = objects.iter().copied().filter(|object| federate_gitops::is_argo_source(object));
@@ -209,7 +209,7 @@ fn join_path(folder: &str, name: &str) -> String {
 }
 
 fn is_yaml(path: &str) -> bool {
-    path.ends_with(".yaml") || path.ends_with(".yml")
+    matches!(path.rsplit_once('.'), Some((_, "yaml" | "yml")))
 }
 
 fn contains(text: &[u8], word: &[u8]) -> bool {

@@ -36,7 +36,7 @@ pub fn list_requests(
     let settings = ArgoSettings::default();
     let argo = ArgoReader::new(&tree, clusters, files.written_objects(), &settings, &usage, &vendored);
     let mut requests: BTreeMap<RemoteReference, BTreeSet<String>> = repo.references.clone();
-    let mut findings = Vec::new();
+    let mut findings = repo.wrong_references.clone();
     let sources = &repo.config.sources;
     let follows_argo = sources.iter().any(|source| source.argocd.is_some());
     let follows_flux = sources.iter().any(|source| source.flux.is_some());

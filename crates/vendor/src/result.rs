@@ -36,6 +36,7 @@ impl VendorResult {
                 *source = done.clone();
             }
         }
+        self.sources.extend(done.into_values().filter(|source| source.change == VendorChange::Removed));
         Self { changed: self.changed || before.changed, ..self }
     }
 }

@@ -44,7 +44,9 @@ impl<'s> ProposedSources<'s> {
             let known = session.clusters().iter().map(|one| &*one.name);
             let mut all = known.chain(drafted.iter().map(|one| one.name.as_str()));
             if let (true, Some(cluster), None) = (layout.is_one_cluster, all.next(), all.next()) {
-                entries.iter_mut().for_each(|entry| entry["cluster"] = cluster.into());
+                for entry in &mut entries {
+                    entry["cluster"] = cluster.into();
+                }
             }
             let paths = layout.paths.clone();
             return Self { entries, has_destinations: true, paths, choices: Vec::new(), builds: Vec::new() };

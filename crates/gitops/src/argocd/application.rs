@@ -13,7 +13,7 @@ use federate_kubernetes::{ClusterName, Object};
 
 use super::reader::ArgoReader;
 use crate::description::{
-    BuildChanges, DescribedJob, DescribedSource, DescriptionError, FileSelection, FolderContent,
+    BuildChanges, DescribedJob, DescribedSource, DescriptionError, DirectoryFiles, FolderContent,
     KustomizationRules, Note, inspect_folder, is_packaged_chart, list_texts,
 };
 use crate::flux::read_local_path;
@@ -77,6 +77,7 @@ impl ArgoReader<'_> {
                 job,
                 clusters: Some(clusters.clone()),
                 unknown_destination: None,
+                kube_config: None,
                 namespace: Some(if namespace.is_empty() { "default" } else { namespace }.to_owned()),
                 changes: BuildChanges::default(),
                 application: Some(name.to_owned()),
@@ -225,12 +226,12 @@ impl ApplicationSource<'_> {
         }
     }
 
-    fn read_directory(&self) -> Result<FileSelection, DescriptionError> {
+    fn read_directory(&self) -> Result<DirectoryFiles, DescriptionError> {
         let known = ["recurse", "include", "exclude", "jsonnet", "disableExtensionFilter"];
         refuse_unknown(&self.source, "directory", &known, self.pointer)?;
         let directory = self.source.get("directory").unwrap_or(&Value::Null);
         let is_true = |key: &str| directory.get(key) == Some(&Value::Bool(true));
-        Ok(FileSelection {
+        Ok(DirectoryFiles {
             is_recursive: is_true("recurse"),
             include: field_text(directory, "include").to_owned(),
             exclude: field_text(directory, "exclude").to_owned(),

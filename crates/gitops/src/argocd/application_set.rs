@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! generators ─► Parameters ─► template ─► patch ─► checks ─► GeneratedApplications
-//!  │  └ combination (matrix, merge)  └ TemplateEngine
+//!  │  └ combination (matrix, merge)  └ SetTemplateEngine
 //!  ├ repo_paths (git) ─► path_pattern
 //!  └ decisions (clusterDecisionResource)
 //! ```
@@ -36,7 +36,7 @@ use crate::description::{DescriptionError, Note};
 use generators::{Generation, is_known_kind, list_kinds, read_list};
 use parameters::{Parameters, count_value_bytes};
 use patch::{PATCH_POINTER, patch_application, read_patch};
-use template::TemplateEngine;
+use template::SetTemplateEngine;
 pub use usage::GenerationUsage;
 
 /// The finalizer that Argo CD gives to generated Applications, whose objects are then deleted with them.
@@ -125,7 +125,7 @@ pub(super) fn generate_applications(
     let spec = set.body.get("spec").unwrap_or(&Value::Null);
     let mut generated =
         GeneratedApplications { notes: list_unknown_fields(spec), ..GeneratedApplications::default() };
-    let generation = Generation { reader, set, engine: TemplateEngine::read_spec(spec) };
+    let generation = Generation { reader, set, engine: SetTemplateEngine::read_spec(spec) };
     let template = ApplicationTemplate::read(spec)?;
     let mut unknown = Vec::new();
     let mut bodies = Vec::new();

@@ -256,13 +256,11 @@ impl FieldType {
             }
             (Self::Struct(_), Value::Object(map)) => map.iter().try_for_each(|(key, value)| {
                 let pointer = format!("{pointer}/{key}");
-                match self.field(key) {
-                    Some(field) => field.check(value, &pointer, unknown),
-                    None => {
-                        unknown.push(pointer);
-                        Ok(())
-                    }
+                if let Some(field) = self.field(key) {
+                    return field.check(value, &pointer, unknown);
                 }
+                unknown.push(pointer);
+                Ok(())
             }),
             (Self::Text | Self::RequiredText, _) => mismatch("it is not a text"),
             (Self::Boolean, _) => mismatch("it is not `true` or `false`"),

@@ -8,8 +8,8 @@ use federate_file_tree::{CachedTree, EntryKind, FileTree as _, join_path};
 use federate_yaml::Stream;
 use serde_json::Value;
 
-use super::path_glob::{GlobBudget, GlobDialect, PathGlob};
-use crate::description::{DescriptionError, FileSelection};
+use super::path_glob::{GlobDialect, PathGlob, PathGlobBudget};
+use crate::description::{DescriptionError, DirectoryFiles};
 
 /// The text by which Argo CD leaves a file out.
 const SKIP_MARK: &str = "+argocd:skip-file-rendering";
@@ -50,7 +50,7 @@ pub struct DirectoryContent {
 pub fn read_directory(
     tree: &CachedTree<'_>,
     folder: &str,
-    selection: &FileSelection,
+    selection: &DirectoryFiles,
 ) -> Result<DirectoryContent, DescriptionError> {
     let mut content = DirectoryContent::default();
     let mut reader = DirectoryReader {
@@ -59,7 +59,7 @@ pub fn read_directory(
         selection,
         include: compile_glob(&selection.include)?,
         exclude: compile_glob(&selection.exclude)?,
-        budget: GlobBudget::default(),
+        budget: PathGlobBudget::default(),
         bytes: 0,
         content: &mut content,
     };
@@ -83,10 +83,10 @@ fn refuse(why: impl Into<String>) -> DescriptionError {
 struct DirectoryReader<'r> {
     tree: &'r CachedTree<'r>,
     root: &'r str,
-    selection: &'r FileSelection,
+    selection: &'r DirectoryFiles,
     include: Option<PathGlob>,
     exclude: Option<PathGlob>,
-    budget: GlobBudget,
+    budget: PathGlobBudget,
     bytes: usize,
     content: &'r mut DirectoryContent,
 }

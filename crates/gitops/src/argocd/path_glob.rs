@@ -23,9 +23,9 @@ pub(super) enum GlobDialect {
 }
 
 /// How many steps the globs of a source may still take.
-pub(super) struct GlobBudget(usize);
+pub(super) struct PathGlobBudget(usize);
 
-impl Default for GlobBudget {
+impl Default for PathGlobBudget {
     fn default() -> Self {
         Self(MAX_STEPS)
     }
@@ -69,7 +69,7 @@ impl PathGlob {
     }
 
     /// Whether it matches a path. The error says that the globs take too many steps.
-    pub(super) fn matches(&self, path: &str, budget: &mut GlobBudget) -> Result<bool, String> {
+    pub(super) fn matches(&self, path: &str, budget: &mut PathGlobBudget) -> Result<bool, String> {
         let Some(parts) = &self.parts else { return Ok(false) };
         let steps = self.length.saturating_mul(path.len() + 1);
         budget.0 = budget.0.checked_sub(steps).ok_or("the globs take too many steps: shorten them")?;
@@ -230,10 +230,10 @@ impl GlobParser<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{GlobBudget, GlobDialect, PathGlob};
+    use super::{GlobDialect, PathGlob, PathGlobBudget};
 
     fn is_match(glob: &str, dialect: GlobDialect, path: &str) -> bool {
-        PathGlob::new(glob, dialect).and_then(|glob| glob.matches(path, &mut GlobBudget::default()))
+        PathGlob::new(glob, dialect).and_then(|glob| glob.matches(path, &mut PathGlobBudget::default()))
             == Ok(true)
     }
 
@@ -262,7 +262,7 @@ mod tests {
         assert!(PathGlob::new(&"*".repeat(5000), GlobDialect::Gobwas).is_err());
         let hostile =
             PathGlob::new(&"*a".repeat(2000), GlobDialect::Gobwas).unwrap_or_else(|why| panic!("{why}"));
-        let mut budget = GlobBudget::default();
+        let mut budget = PathGlobBudget::default();
         assert_eq!(hostile.matches(&"a".repeat(1000), &mut budget), Ok(false));
         assert!(
             (0..100).any(|_| hostile.matches(&"a".repeat(1000), &mut budget).is_err()),

@@ -26,7 +26,7 @@ pub struct ArgoSettings {
 
 /// Decides a `Placement` of Open Cluster Management by its namespace and name: the clusters, in the order of its decisions. `None` if
 /// there is no such placement, or it is not decided.
-pub type PlacementDecider<'f> = dyn Fn(&str, &str) -> Option<Vec<ClusterName>> + 'f;
+pub type PlacementDecisions<'f> = dyn Fn(&str, &str) -> Option<Vec<ClusterName>> + 'f;
 
 /// Reads objects of Argo CD for a repo with these clusters.
 pub struct ArgoReader<'f> {
@@ -40,7 +40,7 @@ pub struct ArgoReader<'f> {
     pub(super) usage: &'f GenerationUsage,
     /// The charts that are vendored.
     pub(super) vendored: &'f VendoredSources<'f>,
-    pub(super) decisions: Option<&'f PlacementDecider<'f>>,
+    pub(super) decisions: Option<&'f PlacementDecisions<'f>>,
 }
 
 impl<'f> ArgoReader<'f> {
@@ -61,7 +61,7 @@ impl<'f> ArgoReader<'f> {
 
     /// Asks `decisions` for the decisions of placements of Open Cluster Management whose `PlacementDecision`s are not among the objects.
     #[must_use]
-    pub fn with_decisions(self, decisions: &'f PlacementDecider<'f>) -> Self {
+    pub fn with_decisions(self, decisions: &'f PlacementDecisions<'f>) -> Self {
         Self { decisions: Some(decisions), ..self }
     }
 
@@ -79,6 +79,7 @@ impl<'f> ArgoReader<'f> {
                 pointer: "/spec/destination".to_owned(),
                 why: error.why,
                 help: error.help.map(str::to_owned),
+                is_about_reference: false,
             };
             let (clusters, unknown) = match self.find_clusters(spec, namespace) {
                 Ok(clusters) => (clusters, None),
@@ -96,6 +97,10 @@ impl<'f> ArgoReader<'f> {
         let generated = self.generate_applications(object)?;
         let mut description = Description { sources: Vec::new(), notes: generated.list_notes() };
         let mut unplaced: BTreeMap<(String, Option<&str>), Vec<String>> = BTreeMap::new();
+        let has_others = generated.applications.iter().any(|application| {
+            let spec = application.body.get("spec").unwrap_or(&Value::Null);
+            self.find_clusters(spec, namespace).is_ok()
+        });
         for application in &generated.applications {
             let name = pointer_text(&application.body, "/metadata/name");
             let spec = application.body.get("spec").unwrap_or(&Value::Null);
@@ -105,7 +110,8 @@ impl<'f> ArgoReader<'f> {
                     let all = self.read_application(name, spec, &clusters, "/spec/template/spec", notes)?;
                     description.sources.extend(all);
                 }
-                Err(error) if error.is_own_cluster => {
+                // One beside others is the row of that cluster itself.
+                Err(error) if error.is_own_cluster && !has_others => {
                     let notes = &mut description.notes;
                     let all =
                         self.read_application(name, spec, &BTreeSet::new(), "/spec/template/spec", notes)?;
@@ -113,6 +119,7 @@ impl<'f> ArgoReader<'f> {
                         pointer: "/spec/template/spec/destination".to_owned(),
                         why: format!("the Application `{name}`: {}", error.why),
                         help: error.help.map(str::to_owned),
+                        is_about_reference: false,
                     };
                     description.sources.extend(all.into_iter().map(|source| DescribedSource {
                         clusters: None,

@@ -41,6 +41,7 @@ static FIELDS: KnownFields = KnownFields {
                 "healthCheckExprs",
                 "install",
                 "interval",
+                "kubeConfig",
                 "maxHistory",
                 "postRenderers",
                 "persistentClient",
@@ -74,10 +75,6 @@ static FIELDS: KnownFields = KnownFields {
         KnownMap { pointer: "/spec/commonMetadata", fields: &["annotations", "labels"] },
     ],
     without_effect: &[
-        FieldWithoutEffect {
-            pointer: "/spec/kubeConfig",
-            why: "what is built goes to the clusters that policies choose, and not to the one of the kubeconfig",
-        },
         FieldWithoutEffect {
             pointer: "/spec/serviceAccountName",
             why: "no account of a cluster is used to build",
@@ -150,6 +147,7 @@ impl<'f> FluxReader<'f> {
             },
             application: None,
             unknown_destination: None,
+            kube_config: spec.get("kubeConfig").filter(|config| !config.is_null()).cloned(),
         })
     }
 
@@ -159,12 +157,11 @@ impl<'f> FluxReader<'f> {
         let pointer = format!("{pointer}/chart");
         let path = read_local_path(field_text(chart, "chart"), &pointer)?;
         let is_file = matches!(find_entry(self.tree, &path), Some(EntryKind::File));
-        if !(is_packaged_chart(&path) && is_file)
-            && !inspect_folder(self.tree, &path).is_some_and(FolderContent::has_chart)
-        {
-            return Err(DescriptionError::new(&pointer, format!("`{path}` is not a chart of the repo")));
+        let is_package = is_packaged_chart(&path) && is_file;
+        if is_package || inspect_folder(self.tree, &path).is_some_and(FolderContent::has_chart) {
+            return Ok(path);
         }
-        Ok(path)
+        Err(DescriptionError::new(&pointer, format!("`{path}` is not a chart of the repo")))
     }
 
     /// The paths of the values files, which stand in place of the chart's own. `folder` is where they are.

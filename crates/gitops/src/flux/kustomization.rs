@@ -37,6 +37,7 @@ static FIELDS: KnownFields = KnownFields {
                 "ignoreMissingComponents",
                 "images",
                 "interval",
+                "kubeConfig",
                 "namePrefix",
                 "nameSuffix",
                 "patches",
@@ -57,10 +58,6 @@ static FIELDS: KnownFields = KnownFields {
         KnownMap { pointer: "/spec/commonMetadata", fields: &["annotations", "labels"] },
     ],
     without_effect: &[
-        FieldWithoutEffect {
-            pointer: "/spec/kubeConfig",
-            why: "what is built goes to the clusters that policies choose, and not to the one of the kubeconfig",
-        },
         FieldWithoutEffect {
             pointer: "/spec/serviceAccountName",
             why: "no account of a cluster is used to build",
@@ -110,6 +107,7 @@ impl FluxReader<'_> {
             },
             application: None,
             unknown_destination: None,
+            kube_config: spec.get("kubeConfig").filter(|config| !config.is_null()).cloned(),
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Parameter::{Any, Text};
+use super::FunctionParameter::{Any, Text};
 use super::{Arguments, GoFunction, make_text};
 use crate::budget::TemplateBudget;
 use crate::error::TemplateFailure;

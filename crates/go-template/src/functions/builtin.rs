@@ -1,6 +1,6 @@
 //! The functions of `text/template`.
 
-use super::Parameter::{Any, Text};
+use super::FunctionParameter::{Any, Text};
 use super::{Arguments, FunctionBody, GoFunction, make_text, urls};
 use crate::budget::TemplateBudget;
 use crate::error::TemplateFailure;

@@ -3,7 +3,7 @@
 //! Facts: `snakecase` and `kebabcase` split between lower and upper case, before the last of several upper case
 //! letters, and around digits, except that digits with lower case letters behind them are one word.
 
-use super::Parameter::Text;
+use super::FunctionParameter::Text;
 use super::{GoFunction, make_text, strings};
 use crate::text::{chars, map_chars, to_lower, to_upper};
 

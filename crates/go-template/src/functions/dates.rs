@@ -1,6 +1,6 @@
 //! Sprig's functions for points in time that are given. The only zone is UTC, which is also the local one.
 
-use super::Parameter::{Any, Text, Time};
+use super::FunctionParameter::{Any, Text, Time};
 use super::{Arguments, GoFunction, make_text};
 use crate::budget::TemplateBudget;
 use crate::error::{TemplateErrorKind, TemplateFailure};

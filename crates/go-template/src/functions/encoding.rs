@@ -2,7 +2,7 @@
 
 use sha2::Digest;
 
-use super::Parameter::{Any, Text};
+use super::FunctionParameter::{Any, Text};
 use super::{Arguments, GoFunction, make_text};
 use crate::budget::TemplateBudget;
 use crate::error::{TemplateErrorKind, TemplateFailure};

@@ -1,6 +1,6 @@
 //! Sprig's functions for lists. Those with `must` fail as the others do: a failure of either stops the template.
 
-use super::Parameter::{Any, Int};
+use super::FunctionParameter::{Any, Int};
 use super::{Arguments, GoFunction, numbers, reflection};
 use crate::budget::TemplateBudget;
 use crate::error::TemplateFailure;

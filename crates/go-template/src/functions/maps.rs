@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Parameter::{Any, Map, Text};
+use super::FunctionParameter::{Any, Map, Text};
 use super::{Arguments, GoFunction, reflection, strings};
 use crate::budget::TemplateBudget;
 use crate::error::TemplateFailure;

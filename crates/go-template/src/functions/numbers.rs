@@ -1,6 +1,6 @@
 //! Sprig's functions for numbers.
 
-use super::Parameter::{Any, Float, Int, Text};
+use super::FunctionParameter::{Any, Float, Int, Text};
 use super::decimal::Decimal;
 use super::{Arguments, GoFunction, make_text, strings};
 use crate::budget::TemplateBudget;

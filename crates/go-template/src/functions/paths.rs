@@ -1,6 +1,6 @@
 //! Sprig's functions for paths, of `/` and of the operating system, which is one with `/`.
 
-use super::Parameter::Text;
+use super::FunctionParameter::Text;
 use super::{Arguments, GoFunction, make_text};
 use crate::budget::TemplateBudget;
 use crate::error::TemplateFailure;

@@ -1,7 +1,7 @@
 //! Sprig's functions for defaults, and for types of values.
 
+use super::FunctionParameter::{Any, Bool, Text};
 use super::GoFunction;
-use super::Parameter::{Any, Bool, Text};
 use crate::budget::TemplateBudget;
 use crate::error::TemplateFailure;
 use crate::value::{GoValue, descend};

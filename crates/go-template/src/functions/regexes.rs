@@ -2,7 +2,7 @@
 
 use regex::bytes::{NoExpand, Regex};
 
-use super::Parameter::{Int, Text};
+use super::FunctionParameter::{Int, Text};
 use super::{Arguments, GoFunction, make_text};
 use crate::budget::TemplateBudget;
 use crate::error::{TemplateErrorKind, TemplateFailure};

@@ -1,6 +1,6 @@
 //! Sprig's functions for texts.
 
-use super::Parameter::{Any, Int, Text};
+use super::FunctionParameter::{Any, Int, Text};
 use super::{Arguments, GoFunction, make_text};
 use crate::budget::TemplateBudget;
 use crate::error::TemplateFailure;

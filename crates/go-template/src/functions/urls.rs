@@ -1,6 +1,6 @@
 //! Sprig's functions for addresses.
 
-use super::Parameter::{Map, Text};
+use super::FunctionParameter::{Map, Text};
 use super::{GoFunction, make_text};
 use crate::error::TemplateFailure;
 use crate::text::{GoText, to_valid_text};

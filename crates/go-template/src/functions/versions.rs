@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
+use super::FunctionParameter::Text;
 use super::GoFunction;
-use super::Parameter::Text;
 use crate::error::TemplateFailure;
 use crate::text::to_valid_text;
 use crate::value::GoValue;

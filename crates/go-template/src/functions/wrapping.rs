@@ -1,6 +1,6 @@
 //! Sprig's functions that shorten texts and break them into lines.
 
-use super::Parameter::{Int, Text};
+use super::FunctionParameter::{Int, Text};
 use super::{GoFunction, make_text};
 use crate::budget::TemplateBudget;
 use crate::error::TemplateFailure;

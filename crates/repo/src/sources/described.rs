@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use federate_gitops::{
-    DescribedJob, DescribedSource, DescriptionError, FileSelection, KustomizationRules, read_directory,
+    DescribedJob, DescribedSource, DescriptionError, DirectoryFiles, KustomizationRules, read_directory,
 };
 use federate_kubernetes::sops::EncryptedFile;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, Origin, Severity};
@@ -73,7 +73,7 @@ pub(super) fn list_job(
 pub(super) fn read_files(
     tree: &CachedTree<'_>,
     folder: &str,
-    selection: &FileSelection,
+    selection: &DirectoryFiles,
 ) -> Result<ParsedOutput, DescriptionError> {
     let content = read_directory(tree, folder, selection)?;
     let (mut objects, mut findings, mut inputs) = (Vec::new(), Vec::new(), Vec::new());

@@ -1,5 +1,5 @@
 //! What objects of Flux and Argo CD describe, followed to the leaves: a Kustomization may build other Kustomizations and
-//! HelmReleases, and an Application other Applications.
+//! `HelmRelease`s, and an Application other Applications.
 //!
 //! The objects are read level by level, so that each program starts for all of a level at once. An object that refers to one that
 //! is not built yet, such as a ConfigMap with variables, is read again on the next level, as its controller tries again. An
@@ -12,7 +12,8 @@ use federate_gitops::{
     ArgoReader, ArgoSettings, BuildChanges, DescribedJob, DescribedSource, DescriptionError, FluxReader,
     FluxSettings, GenerationUsage, KustomizationRules, is_argo_source, is_flux_source,
 };
-use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef};
+use federate_kubernetes::object::pointer_text;
+use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, Severity};
 use serde_json::{Map, Value};
 
 use super::described::{drop_repeated, list_job, read_files, record_source, substitute_output};
@@ -21,7 +22,10 @@ use super::{
     ApiClasses, Builds, BuiltSource, BuiltVariant, DescribingEntry, JobResults, Jobs, ParsedOutput, Runner,
 };
 use crate::build::{BuildError, BuildJob};
-use crate::config::{CLUSTER_PLACEHOLDER, SourceKind};
+use crate::config::{CLUSTER_PLACEHOLDER, SourceKind, UnplacedTemplates};
+
+/// The name that Argo CD has for the cluster in which it runs.
+const OWN_CLUSTER: &str = "in-cluster";
 
 /// The most objects that build each other in a row.
 const MAX_LEVELS: usize = 32;
@@ -109,8 +113,10 @@ struct FinishedSource {
 pub(super) struct DescriptionWalk<'r, 'f> {
     runner: &'r Runner<'f>,
     clusters: &'r [Cluster],
-    /// The cluster in which Argo CD runs, by the configuration.
+    /// The cluster in which Argo CD runs, by the configuration, or by its name in the inventory.
     own_cluster: Option<ClusterName>,
+    /// The objects whose destination is not known, and that go everywhere.
+    placed_everywhere: Vec<usize>,
     apis: ApiClasses,
     usage: GenerationUsage,
     installations: Vec<Installation>,
@@ -123,12 +129,14 @@ pub(super) struct DescriptionWalk<'r, 'f> {
 
 impl<'r, 'f> DescriptionWalk<'r, 'f> {
     pub(super) fn new(runner: &'r Runner<'f>, clusters: &'r [Cluster]) -> Self {
-        let own = runner.files.config.argocd.cluster.as_deref();
-        let own = own.and_then(|name| clusters.iter().find(|cluster| *cluster.name == *name));
+        let named = runner.files.config.argocd.cluster.as_deref().map(ClusterName::from);
+        // A cluster of that name is the one of Argo CD.
+        let own = clusters.iter().find(|cluster| *cluster.name == *OWN_CLUSTER);
         Self {
             runner,
             clusters,
-            own_cluster: own.map(|cluster| cluster.name.clone()),
+            own_cluster: named.or_else(|| own.map(|cluster| cluster.name.clone())),
+            placed_everywhere: Vec::new(),
             apis: ApiClasses::new(clusters),
             usage: GenerationUsage::default(),
             installations: Vec::new(),
@@ -148,18 +156,17 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
         for entry in describing {
             self.add_installations(entry, builds);
         }
-        if let (Some(name), None, false) =
-            (&self.runner.files.config.argocd.cluster, &self.own_cluster, self.clusters.is_empty())
-        {
-            let why = format!("the inventory has no cluster `{name}`");
-            builds.findings.push(self.runner.files.invalid_config("/argocd/cluster", why));
-        }
+        builds.findings.extend(self.review_own_cluster());
         let mut sources = self.list_folders();
         let mut unread = self.find_written(builds);
         for level in 0.. {
             unread.extend(self.build_level(sources, builds));
             let (read, failed) = self.read_level(&unread, builds);
             if read.is_empty() {
+                for (index, error) in failed.iter().filter(|(_, error)| error.is_about_reference) {
+                    let object = self.found.get(*index).map(|found| &found.object);
+                    builds.wrong_references.extend(object.map(|object| error.clone().into_finding(object)));
+                }
                 let findings = failed
                     .into_iter()
                     .filter_map(|(index, error)| Some(error.into_finding(&self.found.get(index)?.object)));
@@ -174,6 +181,7 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
             sources = read;
         }
         builds.findings.extend(self.report_cycles());
+        builds.findings.extend(self.report_placed_everywhere());
         builds.describing.extend(self.found.iter().map(|found| found.object.clone()));
         self.join_restricted()
     }
@@ -238,6 +246,7 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
                     path: one.path.clone(),
                     application: None,
                     unknown_destination: None,
+                    kube_config: None,
                     job: DescribedJob::Kustomization { edits: Map::new(), rules: KustomizationRules::Flux },
                     clusters: Some([cluster].into()),
                     namespace: None,
@@ -357,17 +366,80 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
                     Ok(description) => {
                         let notes = description.notes.into_iter();
                         builds.findings.extend(notes.map(|note| note.into_finding(&found.object)));
-                        sources.extend(description.sources.into_iter().map(|mut source| {
-                            if source.clusters.is_none() {
+                        for mut source in description.sources {
+                            if source.clusters.is_none() && source.unknown_destination.is_none() {
                                 source.clusters = runs.cluster.clone().map(|name| [name].into());
                             }
-                            OpenSource { source, installation: *installation, described_by: Some(*index) }
-                        }));
+                            match self.find_remote_cluster(&source) {
+                                Ok(Some(remote)) => source.clusters = Some([remote].into()),
+                                Ok(None) => {}
+                                Err(error) => {
+                                    builds.findings.push(error.into_finding(&found.object));
+                                    continue;
+                                }
+                            }
+                            let (installation, described_by) = (*installation, Some(*index));
+                            sources.push(OpenSource { source, installation, described_by });
+                        }
                     }
                 }
             }
         }
         (sources, failed)
+    }
+
+    /// The cluster of the inventory to which Flux applies a source with a kubeconfig: the one after which the Secret is named.
+    fn find_remote_cluster(&self, source: &DescribedSource) -> Result<Option<ClusterName>, DescriptionError> {
+        let Some(config) = &source.kube_config else { return Ok(None) };
+        let secret = pointer_text(config, "/secretRef/name");
+        let is_named = |cluster: &&Cluster| {
+            let rest = secret.strip_prefix(&*cluster.name);
+            let before = secret.strip_suffix(&*cluster.name);
+            rest.is_some_and(|rest| ["", "-kubeconfig", "-kube-config"].contains(&rest))
+                || before.is_some_and(|before| ["kubeconfig-", "kube-config-"].contains(&before))
+        };
+        match self.clusters.iter().find(is_named) {
+            Some(cluster) => Ok(Some(cluster.name.clone())),
+            None if self.clusters.is_empty() => Ok(None),
+            None => Err(DescriptionError::new(
+                "/spec/kubeConfig",
+                "Flux applies it to the cluster of `spec.kubeConfig`, and that is not known to be one of the inventory",
+            )
+            .with_help("name the Secret after the cluster (`CLUSTER-kubeconfig`), or leave the object out of `sources`")),
+        }
+    }
+
+    /// The warning that Applications go to a cluster outside of the inventory.
+    fn review_own_cluster(&self) -> Option<Finding> {
+        let named = self.runner.files.config.argocd.cluster.as_deref()?;
+        if self.clusters.is_empty() || self.clusters.iter().any(|cluster| *cluster.name == *named) {
+            return None;
+        }
+        let message = format!(
+            "`{named}` is not a cluster of the inventory: what Applications place in the cluster of Argo CD is rendered for no cluster"
+        );
+        let at = self.runner.files.locate_config("/argocd/cluster");
+        let finding =
+            self.runner.files.config_finding("unknown-destination", at, "/argocd/cluster", &message, None);
+        Some(Finding { severity: Severity::Warning, ..finding })
+    }
+
+    /// The warning about Applications that go everywhere because their cluster is not known.
+    fn report_placed_everywhere(&self) -> Option<Finding> {
+        let indices: BTreeSet<usize> = self.placed_everywhere.iter().copied().collect();
+        let first = self.found.get(*indices.first()?)?;
+        let others = match indices.len() - 1 {
+            0 => String::new(),
+            1 => " and another object".to_owned(),
+            more => format!(" and {more} more"),
+        };
+        let message = format!(
+            "{}{others} goes to the cluster in which Argo CD runs, which is not known: `unplaced: everywhere` places what it builds in \
+             every cluster",
+            first.object.id
+        );
+        let finding = Finding::warning("unknown-destination", &first.object, message);
+        Some(finding.with_help("set argocd.cluster in federate.yaml to the cluster in which Argo CD runs"))
     }
 
     /// Builds sources. Returns the objects among what was built that are to be read.
@@ -409,10 +481,21 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
                 found.extend(self.add_object(object, builds));
             }
             let has_objects = result.iter().flatten().any(|variant| !variant.objects.is_empty());
+            let mut is_restricted = open.source.clusters.is_some();
             if let Some(error) =
                 open.source.unknown_destination.clone().filter(|_| has_objects && !self.clusters.is_empty())
             {
-                builds.findings.push(self.report_failure(&open, error));
+                if self.runner.files.config.unplaced == UnplacedTemplates::Everywhere {
+                    self.placed_everywhere.extend(open.described_by);
+                } else {
+                    builds.findings.push(self.report_failure(&open, error));
+                    result = Ok(Vec::new());
+                    is_restricted = true;
+                }
+            }
+            // What goes to other clusters than those of the inventory is built for what it describes.
+            let is_elsewhere = is_restricted && open.source.select_clusters(self.clusters).is_empty();
+            if is_elsewhere && !self.clusters.is_empty() && result.is_ok() {
                 result = Ok(Vec::new());
             }
             let described_by = open.described_by.and_then(|index| self.found.get(index));
@@ -420,7 +503,7 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
                 paths: vec![open.source.path.clone()],
                 is_configured: true,
                 is_chart: matches!(open.source.job, DescribedJob::Chart(_)),
-                is_restricted: open.source.clusters.is_some() || open.source.unknown_destination.is_some(),
+                is_restricted,
                 records: vec![record_source(
                     &open.source,
                     described_by.map(|found| &found.object.id),
@@ -471,7 +554,11 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
             jobs.extend(list_job(source, None, &self.apis)?.map(|job| (job, Vec::new())));
             return Ok(jobs);
         }
-        for cluster in source.select_clusters(self.clusters) {
+        let selected = source.select_clusters(self.clusters);
+        if selected.is_empty() {
+            jobs.extend(list_job(source, None, &self.apis)?.map(|job| (job, Vec::new())));
+        }
+        for cluster in selected {
             let Some(job) = list_job(source, Some(cluster), &self.apis)? else { continue };
             jobs.entry(job).or_default().push(cluster.name.clone());
         }
@@ -643,6 +730,7 @@ fn describe_failure(error: &BuildError) -> DescriptionError {
             _ => error.why.clone(),
         },
         help: error.help.clone(),
+        is_about_reference: false,
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 use federate_file_tree::{CachedTree, EntryKind, FileTree as _, join_path, normalize_path};
 
 use super::ApplicationSource;
-use crate::argocd::path_glob::{GlobBudget, GlobDialect, PathGlob};
+use crate::argocd::path_glob::{GlobDialect, PathGlob, PathGlobBudget};
 use crate::description::{DescriptionError, list_texts};
 use crate::values::require_values_file;
 
@@ -20,7 +20,7 @@ const MAX_GLOB_ENTRIES: usize = 100_000;
 /// What the globs of a source may still do.
 struct GlobLimits {
     entries: usize,
-    budget: GlobBudget,
+    budget: PathGlobBudget,
 }
 
 /// A file that is named, or a glob.
@@ -56,7 +56,7 @@ impl ApplicationSource<'_> {
         let named: BTreeSet<&str> = named.collect();
         let mut known = BTreeSet::new();
         let mut paths = Vec::new();
-        let mut limits = GlobLimits { entries: MAX_GLOB_ENTRIES, budget: GlobBudget::default() };
+        let mut limits = GlobLimits { entries: MAX_GLOB_ENTRIES, budget: PathGlobBudget::default() };
         for (path, pointer) in &written {
             match path {
                 ValuesPath::File(path) => {

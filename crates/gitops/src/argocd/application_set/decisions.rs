@@ -62,7 +62,7 @@ impl Generation<'_> {
                 statuses.push((&object.id.name, status));
             }
         }
-        statuses.sort_by(|(a, _), (b, _)| a.cmp(b));
+        statuses.sort_by_key(|(name, _)| *name);
         if statuses.is_empty() {
             statuses.extend(self.decide_placement(&resource, generator).map(|status| (name, status)));
         }

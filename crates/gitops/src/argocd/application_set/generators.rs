@@ -13,7 +13,7 @@ use super::parameters::{
 };
 use super::repo_paths::read_first_document;
 use super::selector::RowSelector;
-use super::template::{TemplateEngine, TemplateFiller};
+use super::template::{SetTemplateEngine, TemplateFiller};
 use super::usage::MAX_APPLICATIONS;
 use crate::argocd::clusters::{ArgoCluster, LOCAL_NAME, LOCAL_SERVER};
 use crate::argocd::reader::ArgoReader;
@@ -55,7 +55,7 @@ const FIELDS: [(&str, &[&str]); 6] = [
 pub(super) struct Generation<'r> {
     pub(super) reader: &'r ArgoReader<'r>,
     pub(super) set: &'r Object,
-    pub(super) engine: TemplateEngine,
+    pub(super) engine: SetTemplateEngine,
 }
 
 /// The parameters that a kind of generator gives, with its kind.

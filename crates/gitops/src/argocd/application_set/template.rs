@@ -19,7 +19,7 @@ const STEP_WORK: u64 = 4;
 
 /// The engine of the templates of a set.
 #[derive(Debug)]
-pub(super) enum TemplateEngine {
+pub(super) enum SetTemplateEngine {
     /// Parameters by their names.
     Plain,
     /// Go's templates, with the options of the set.
@@ -30,7 +30,7 @@ pub(super) enum TemplateEngine {
 #[derive(Debug)]
 pub(super) struct GoOptions(Result<MissingKey, String>);
 
-impl TemplateEngine {
+impl SetTemplateEngine {
     /// The engine that a spec names.
     pub(super) fn read_spec(spec: &Value) -> Self {
         if spec.get("goTemplate") != Some(&Value::Bool(true)) {
@@ -54,7 +54,7 @@ impl TemplateEngine {
 
 /// Fills templates with the parameters of one Application.
 pub(super) struct TemplateFiller<'f> {
-    engine: &'f TemplateEngine,
+    engine: &'f SetTemplateEngine,
     parameters: &'f Parameters,
     usage: &'f GenerationUsage,
     /// The parameters as Go's templates see them, made for the first template.
@@ -65,7 +65,7 @@ pub(super) struct TemplateFiller<'f> {
 
 impl<'f> TemplateFiller<'f> {
     pub(super) fn new(
-        engine: &'f TemplateEngine,
+        engine: &'f SetTemplateEngine,
         parameters: &'f Parameters,
         usage: &'f GenerationUsage,
     ) -> Self {
@@ -104,8 +104,8 @@ impl<'f> TemplateFiller<'f> {
     pub(super) fn fill_text(&self, text: &str, at: &str) -> Result<String, DescriptionError> {
         self.usage.charge_work(1 + text.len(), at)?;
         match self.engine {
-            TemplateEngine::Plain => self.fill_plain(text, at),
-            TemplateEngine::Go(options) => {
+            SetTemplateEngine::Plain => self.fill_plain(text, at),
+            SetTemplateEngine::Go(options) => {
                 let missing_key = options
                     .0
                     .as_ref()
