@@ -382,7 +382,7 @@ fn applications_and_registries_are_vendored() {
         locked["charts"].as_array().unwrap().iter().map(|chart| &chart["version"]).collect();
     assert_eq!(versions, ["1.0.0", "1.3.0"]);
     run(&tools, &repo, "render --out out").code(0);
-    let all = rendered(&repo, "m2");
+    let all = rendered(&repo, "m1");
     assert_eq!(all["\"ConfigMap\" \"a-web\""]["data"]["version"], "1.0.0");
     assert_eq!(all["\"ConfigMap\" \"app-web\""]["data"]["version"], "1.3.0");
 }

@@ -118,6 +118,10 @@ impl ArgoClusters {
         let has_secrets = !clusters.is_empty();
         if !has_secrets {
             clusters = inventory.iter().map(stand_in).collect();
+            // One of this name stands in for the Secret of the cluster in which Argo CD runs.
+            for local in clusters.iter_mut().filter(|cluster| cluster.name == LOCAL_NAME) {
+                LOCAL_SERVER.clone_into(&mut local.server);
+            }
         }
         let mut by_name: BTreeMap<(String, String), Vec<usize>> = BTreeMap::new();
         let mut by_server: BTreeMap<(String, String), Vec<usize>> = BTreeMap::new();
@@ -132,16 +136,17 @@ impl ArgoClusters {
         Self { clusters, by_name, by_server, namespaces, has_secrets, local: settings.cluster.clone() }
     }
 
-    /// The clusters for an object in a namespace, one of each name, without the one in which Argo CD runs if no Secret names it.
+    /// The clusters for an object in a namespace, one of each name.
     pub(super) fn list_for(&self, namespace: &str) -> Vec<&ArgoCluster> {
         let mut named = BTreeMap::new();
         let visible = self.visible_namespaces(namespace);
         for cluster in self.clusters.iter().filter(|cluster| visible.contains(cluster.secret.0.as_str())) {
             named.entry(cluster.name.as_str()).or_insert(cluster);
         }
-        // The cluster in which Argo CD runs is listed as that.
+        // The cluster in which Argo CD runs is listed as that, unless it has a Secret.
         let is_local = |cluster: &&ArgoCluster| {
-            !self.has_secrets && cluster.member.is_some() && cluster.member == self.local
+            let is_own = cluster.member.is_some() && cluster.member == self.local;
+            !self.has_secrets && is_own && cluster.name != LOCAL_NAME
         };
         named.into_values().filter(|cluster| !is_local(cluster)).collect()
     }
