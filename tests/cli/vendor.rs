@@ -164,6 +164,9 @@ fn lock(repo: &Sandbox) -> Value {
     federate_yaml::read_stream(repo.read(LOCK).as_bytes()).documents.pop().unwrap().value
 }
 
+/// The status, the headers and the body of an answer.
+type Answer = (u16, String, Vec<u8>);
+
 #[test]
 fn a_chart_of_a_repository_is_vendored_once_and_built_without_the_network() {
     let Some(tools) = Tools::find(false, true) else { return };
@@ -451,7 +454,6 @@ fn hostile_repositories_are_refused_and_change_nothing() {
         assert!(tar.args(["czf", "o.tgz", "web"]).current_dir(chart.path("")).status().unwrap().success());
         std::fs::read(chart.path("o.tgz")).unwrap()
     };
-    type Answer = (u16, String, Vec<u8>);
     let cases: [(&str, String, Answer, &str); 7] = [
         (
             "a path out of the chart",

@@ -11,8 +11,10 @@ use federate_kubernetes::object::field_text;
 use crate::description::{Description, DescriptionError, Note};
 use crate::remote_reference::FluxCharts;
 use crate::vendored::VendoredSources;
+use artifacts::Artifacts;
 use references::ReferencedObjects;
 
+mod artifacts;
 mod glob;
 mod helm_release;
 mod kustomization;
@@ -46,6 +48,7 @@ pub struct FluxReader<'f> {
     references: ReferencedObjects<'f>,
     settings: FluxSettings,
     charts: FluxCharts<'f>,
+    artifacts: Artifacts,
     vendored: &'f VendoredSources<'f>,
 }
 
@@ -58,7 +61,8 @@ impl<'f> FluxReader<'f> {
         vendored: &'f VendoredSources<'f>,
     ) -> Self {
         let charts = FluxCharts::new(objects.clone());
-        Self { tree, references: ReferencedObjects::new(objects), settings, charts, vendored }
+        let artifacts = Artifacts::from_objects(objects.clone());
+        Self { tree, references: ReferencedObjects::new(objects), settings, charts, artifacts, vendored }
     }
 
     /// What an object describes.

@@ -284,6 +284,7 @@ mod tests {
 
     use super::*;
 
+    #[allow(clippy::needless_pass_by_value, reason = "rows of tests are literals")]
     fn set(start: Value, texts: &[(&str, ValueType)]) -> Result<Value, String> {
         let mut setter = ParameterSetter::default();
         let mut values = start.as_object().cloned().unwrap_or_default();

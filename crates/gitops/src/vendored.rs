@@ -23,7 +23,7 @@ pub const VENDOR_FOLDER: &str = "vendor";
 pub const LOCK_PATH: &str = "vendor/federate.lock.yaml";
 
 /// The command that vendors, as help.
-const VENDOR_HELP: &str = "run `federate vendor`, and commit the folder `vendor`";
+pub const VENDOR_HELP: &str = "run `federate vendor`, and commit the folder `vendor`";
 
 /// The most files of a vendored folder.
 const MAX_FILES: usize = 20_000;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use federate_file_tree::normalize_path;
+use federate_file_tree::{join_path, normalize_path};
 use federate_kubernetes::Object;
 use federate_kubernetes::object::field_text;
 use serde_json::Value;
@@ -16,7 +16,7 @@ const ARTIFACT_PREFIX: &str = "@artifact/";
 
 /// What an artifact is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Artifact {
+pub(super) enum Artifact {
     /// Parts of this folder of the repo, at the same paths.
     Folder(String),
     /// Something else, with the reason why its paths are not known.
@@ -25,28 +25,43 @@ pub(crate) enum Artifact {
 
 /// The artifacts of generators, by namespace and name.
 #[derive(Debug, Default)]
-pub(crate) struct Artifacts(BTreeMap<(String, String), Artifact>);
+pub(super) struct Artifacts(BTreeMap<(String, String), Artifact>);
 
 impl Artifacts {
+    /// The artifacts of the generators among objects.
+    pub(super) fn from_objects<'o>(objects: impl Iterator<Item = &'o Object>) -> Self {
+        let mut artifacts = Self::default();
+        objects.for_each(|object| artifacts.add_object(object));
+        artifacts
+    }
+
     /// Adds the artifacts of an object, if it is a generator.
-    pub(crate) fn add_object(&mut self, object: &Object) {
+    fn add_object(&mut self, object: &Object) {
         if object.id.group() != "source.extensions.fluxcd.io" || object.id.kind != "ArtifactGenerator" {
             return;
         }
         let spec = object.body.get("spec").unwrap_or(&Value::Null);
         let namespace = object.id.namespace.as_deref().unwrap_or("default");
         let listed = |key| spec.get(key).and_then(Value::as_array).into_iter().flatten();
-        let kinds: BTreeMap<&str, &str> =
-            listed("sources").map(|source| (field_text(source, "alias"), field_text(source, "kind"))).collect();
+        let kinds: BTreeMap<&str, &str> = listed("sources")
+            .map(|source| (field_text(source, "alias"), field_text(source, "kind")))
+            .collect();
         for artifact in listed("artifacts") {
             let read = read_artifact(artifact, &kinds).unwrap_or_else(Artifact::Unknown);
             self.0.insert((namespace.to_owned(), field_text(artifact, "name").to_owned()), read);
         }
     }
 
-    /// The artifact of a name.
-    pub(crate) fn find(&self, namespace: &str, name: &str) -> Option<&Artifact> {
-        self.0.get(&(namespace.to_owned(), name.to_owned()))
+    /// The folder of the repo that a path in an artifact is. The error is the end of a sentence about it.
+    pub(super) fn resolve_path(&self, namespace: &str, name: &str, path: &str) -> Result<String, String> {
+        match self.0.get(&(namespace.to_owned(), name.to_owned())) {
+            // Another program makes it, of what is at the same paths as far as is known.
+            None => Ok(path.to_owned()),
+            Some(Artifact::Unknown(why)) => {
+                Err(format!("the folder of the artifact {namespace}/{name} is not known: {why}"))
+            }
+            Some(Artifact::Folder(folder)) => Ok(join_path(folder, path)),
+        }
     }
 }
 
@@ -61,10 +76,14 @@ fn read_artifact(artifact: &Value, kinds: &BTreeMap<&str, &str>) -> Result<Artif
             .ok_or_else(|| format!("`{from}` does not begin with the alias of a source"))?;
         match kinds.get(alias) {
             Some(&"GitRepository") => {}
-            Some(kind) => return Err(format!("it has parts of a {kind}, and only what is in the repo is built")),
+            Some(kind) => {
+                return Err(format!("it has parts of a {kind}, and only what is in the repo is built"));
+            }
             None => return Err(format!("no source has the alias `{alias}`")),
         }
-        let to = to.strip_prefix(ARTIFACT_PREFIX).ok_or_else(|| format!("`{to}` is not below `{ARTIFACT_PREFIX}`"))?;
+        let to = to
+            .strip_prefix(ARTIFACT_PREFIX)
+            .ok_or_else(|| format!("`{to}` is not below `{ARTIFACT_PREFIX}`"))?;
         let (source, target) = match source.strip_suffix("/**") {
             Some(folder) => (folder.to_owned(), to.to_owned()),
             None if source == "**" => (String::new(), to.to_owned()),
@@ -112,23 +131,39 @@ mod tests {
         let folder = |path: &str| Ok(Artifact::Folder(path.to_owned()));
         let err = |why: &str| Err(why.to_owned());
         for (copies, expected) in [
-            (vec![("@repo/apps/base/**", "@artifact/base/"), ("@repo/apps/prod/**", "@artifact/prod/")], folder("apps")),
+            (
+                vec![("@repo/apps/base/**", "@artifact/base/"), ("@repo/apps/prod/**", "@artifact/prod/")],
+                folder("apps"),
+            ),
             (vec![("@repo/infra/**", "@artifact/")], folder("infra")),
             (vec![("@repo/**", "@artifact/")], folder("")),
             (vec![("@repo/apps/web", "@artifact/")], folder("apps")),
             (vec![("@repo/apps/web", "@artifact/web")], folder("apps")),
-            (vec![("@repo/apps/web", "@artifact/apps/")], err("`@repo/apps/web` is copied to another path than that of the repo")),
+            (
+                vec![("@repo/apps/web", "@artifact/apps/")],
+                err("`@repo/apps/web` is copied to another path than that of the repo"),
+            ),
             (
                 vec![("@repo/a/x/**", "@artifact/x/"), ("@repo/b/y/**", "@artifact/y/")],
                 err("its parts are not as far from each other as in the repo"),
             ),
-            (vec![("@repo/webapp/**", "@artifact/app/")], err("`@repo/webapp/**` is copied to another path than that of the repo")),
-            (vec![("@chart/**", "@artifact/")], err("it has parts of a OCIRepository, and only what is in the repo is built")),
+            (
+                vec![("@repo/webapp/**", "@artifact/app/")],
+                err("`@repo/webapp/**` is copied to another path than that of the repo"),
+            ),
+            (
+                vec![("@chart/**", "@artifact/")],
+                err("it has parts of a OCIRepository, and only what is in the repo is built"),
+            ),
             (vec![("@other/**", "@artifact/")], err("no source has the alias `other`")),
-            (vec![("@repo/../x/**", "@artifact/")], err("`@repo/../x/**` or the path that it is copied to leads out of its tree")),
+            (
+                vec![("@repo/../x/**", "@artifact/")],
+                err("`@repo/../x/**` or the path that it is copied to leads out of its tree"),
+            ),
             (vec![], err("it copies nothing")),
         ] {
-            let copies: Vec<Value> = copies.iter().map(|(from, to)| json!({"from": from, "to": to})).collect();
+            let copies: Vec<Value> =
+                copies.iter().map(|(from, to)| json!({"from": from, "to": to})).collect();
             let kinds = [("repo", "GitRepository"), ("chart", "OCIRepository")].into();
             assert_eq!(read_artifact(&json!({"name": "a", "copy": copies}), &kinds), expected, "{copies:?}");
         }

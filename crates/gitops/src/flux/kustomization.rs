@@ -13,7 +13,9 @@ use federate_kubernetes::object::field_text;
 
 use super::references::Reference;
 use super::substitution::{Substitution, Variables, is_variable_name};
-use super::{FieldWithoutEffect, FluxReader, KnownFields, KnownMap, read_local_path, require_git};
+use super::{
+    FieldWithoutEffect, FluxReader, KnownFields, KnownMap, namespace_of, read_local_path, require_git,
+};
 use crate::description::{
     BuildChanges, DescribedJob, DescribedSource, DescriptionError, KustomizationRules, Note, inspect_folder,
     list_texts, read_map,
@@ -85,7 +87,17 @@ impl FluxReader<'_> {
             }
         }
         FIELDS.note_fields(object, notes);
-        let path = read_local_path(field_text(spec, "path"), "/spec/path")?;
+        let mut path = read_local_path(field_text(spec, "path"), "/spec/path")?;
+        let source = spec.get("sourceRef").unwrap_or(&Value::Null);
+        if field_text(source, "kind") == "ExternalArtifact" {
+            let own = namespace_of(object);
+            let namespace = match field_text(source, "namespace") {
+                "" => own.as_str(),
+                named => named,
+            };
+            let found = self.artifacts.resolve_path(namespace, field_text(source, "name"), &path);
+            path = found.map_err(|why| DescriptionError::new("/spec/sourceRef", why))?;
+        }
         if inspect_folder(self.tree, &path).is_none() {
             return Err(DescriptionError::new("/spec/path", format!("`{path}` is not a folder of the repo")));
         }

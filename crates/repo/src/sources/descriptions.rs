@@ -8,10 +8,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use federate_file_tree::{is_folder, is_within};
+use federate_gitops::vendored::VENDOR_HELP;
 use federate_gitops::{
     ArgoReader, ArgoSettings, BuildChanges, DescribedJob, DescribedSource, DescriptionError, FluxReader,
     FluxSettings, GenerationUsage, KustomizationRules, is_argo_source, is_flux_source,
 };
+use federate_kubernetes::finding::join_names;
 use federate_kubernetes::object::pointer_text;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, Severity};
 use serde_json::{Map, Value};
@@ -26,6 +28,9 @@ use crate::config::{CLUSTER_PLACEHOLDER, SourceKind, UnplacedTemplates};
 
 /// The name that Argo CD has for the cluster in which it runs.
 const OWN_CLUSTER: &str = "in-cluster";
+
+/// The most objects that a finding names.
+const MAX_NAMES: usize = 5;
 
 /// The most objects that build each other in a row.
 const MAX_LEVELS: usize = 32;
@@ -167,10 +172,7 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
                     let object = self.found.get(*index).map(|found| &found.object);
                     builds.wrong_references.extend(object.map(|object| error.clone().into_finding(object)));
                 }
-                let findings = failed
-                    .into_iter()
-                    .filter_map(|(index, error)| Some(error.into_finding(&self.found.get(index)?.object)));
-                builds.findings.extend(findings);
+                builds.findings.extend(self.report_failed(failed));
                 break;
             }
             if level == MAX_LEVELS || self.found.len() > MAX_OBJECTS {
@@ -184,6 +186,33 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
         builds.findings.extend(self.report_placed_everywhere());
         builds.describing.extend(self.found.iter().map(|found| found.object.clone()));
         self.join_restricted()
+    }
+
+    /// The findings about objects that cannot be read. Those whose charts are not vendored have one cause, and one finding.
+    fn report_failed(&self, failed: Vec<(usize, DescriptionError)>) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        let mut not_vendored: Option<(DescriptionError, &Object, Vec<String>)> = None;
+        for (index, error) in failed {
+            let Some(object) = self.found.get(index).map(|found| &found.object) else { continue };
+            if error.help.as_deref() != Some(VENDOR_HELP) {
+                findings.push(error.into_finding(object));
+                continue;
+            }
+            match &mut not_vendored {
+                Some((_, _, others)) => others.push(object.id.to_string()),
+                None => not_vendored = Some((error, object, Vec::new())),
+            }
+        }
+        findings.extend(not_vendored.map(|(error, object, others)| {
+            let others: BTreeSet<&str> = others.iter().map(String::as_str).collect();
+            let names: Vec<&str> = others.into_iter().collect();
+            let why = match names.len() {
+                0 => error.why,
+                _ => format!("{}; nor are those of {}", error.why, join_names(&names, MAX_NAMES)),
+            };
+            DescriptionError { why, ..error }.into_finding(object)
+        }));
+        findings
     }
 
     /// Adds the installation that an item of `sources` describes, or one for each cluster that has a folder.
@@ -679,7 +708,7 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
 /// Whether objects of Flux and Argo CD may refer to an object: values, variables, sources and decisions.
 fn is_referred_to(object: &Object) -> bool {
     matches!(object.id.kind.as_str(), "ConfigMap" | "Secret")
-        || object.id.group().ends_with(".toolkit.fluxcd.io")
+        || object.id.group().ends_with(".fluxcd.io")
         || object.body.get("status").is_some()
 }
 
