@@ -17,7 +17,7 @@ pub struct ReadOptions {
     /// The output folder in it, which is not read.
     pub output: Option<String>,
     /// The files and folders to read, instead of the `paths` of the configuration; none for those. They are
-    /// [normalized](normalize_path).
+    /// [normalized](federate_file_tree::normalize_path).
     pub paths: Vec<String>,
     /// The configuration to use instead of the one at the root.
     pub config: Option<ConfigChoice>,
