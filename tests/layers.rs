@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// The crates by layer, from the lowest. Crates of one layer do not depend on each other.
 const LAYERS: [&[&str]; 13] = [
-    &["file-tree", "yaml"],
+    &["file-tree", "semver", "yaml"],
     &["go-template", "kubernetes"],
     &["gitops"],
     &["repo", "apiserver-model"],

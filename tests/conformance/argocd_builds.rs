@@ -1,5 +1,5 @@
 //! What Argo CD builds of an `Application`, and Flux of a `Kustomization` or a `HelmRelease`: files in memory are read and built as for
-//! every command, with the programs of this machine. Where `helm` or `kustomize` is missing, the cases fail.
+//! every command, with the programs of this machine. Where `helm` or `kustomize` is missing, the cases cannot be run.
 //!
 //! Tests of charts are not compared: they are in the output of Helm, but neither controller applies them.
 
@@ -65,19 +65,26 @@ pub(crate) fn verify(case: &Value) -> Result<(), String> {
     Ok(())
 }
 
+/// What of the programs that build PATH lacks.
+pub(crate) fn find_missing_program() -> Option<String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let has_program = |name: &&str| std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
+    let missing = [&["helm"][..], &["kustomize", "kubectl"]]
+        .into_iter()
+        .find(|names| !names.iter().any(has_program))?;
+    Some(format!("PATH has no {}", missing.join(" or ")))
+}
+
 /// The programs of this machine. Nothing is kept from run to run. The error names a program that is missing.
 fn builder() -> Result<&'static ProgramBuilder, String> {
     static BUILDER: OnceLock<Result<ProgramBuilder, String>> = OnceLock::new();
     let builder = BUILDER.get_or_init(|| {
         let folders = std::env::var_os("PATH").map(|paths| std::env::split_paths(&paths).collect());
         let paths = ProgramPaths { folders: folders.unwrap_or_default(), ..ProgramPaths::default() };
-        let has_program = |name: &&str| paths.folders.iter().any(|folder| folder.join(name).is_file());
-        for names in [&["helm"][..], &["kustomize", "kubectl"]] {
-            if !names.iter().any(has_program) {
-                return Err(format!("the case cannot be run: PATH has no {}", names.join(" or ")));
-            }
+        match find_missing_program() {
+            Some(missing) => Err(format!("the case cannot be run: {missing}")),
+            None => Ok(ProgramBuilder::new(paths, BuildCache::in_memory(), Confiner::default())),
         }
-        Ok(ProgramBuilder::new(paths, BuildCache::in_memory(), Confiner::default()))
     });
     builder.as_ref().map_err(Clone::clone)
 }

@@ -16,10 +16,14 @@ const folder = path.join(root, 'tests/page/shots');
 const SCALE = 8;
 /** How high a picture is at most, in pixels of the page. */
 const MAX_HEIGHT = 2000;
-/** How much a colour may differ, of 255: browsers of other versions and machines smooth the edges of texts otherwise. */
+/** How much a colour may differ, of 255. */
 const COLOUR_TOLERANCE = 32;
+/** How much a colour may differ in more than edges of texts, which browsers of other versions and machines smooth otherwise. */
+const EDGE_TOLERANCE = 12;
 /** The part of the pixels that may differ by more. */
 const MAX_PART = 1 / 500;
+/** The part of the pixels that may be in such edges. */
+const MAX_EDGES = 1 / 150;
 
 const STYLE = `
   @font-face { font-family: Boxes; src: url(data:font/ttf;base64,${buildFont().toString('base64')}); }
@@ -83,13 +87,16 @@ function compareShots(shot, kept) {
   if (Math.abs(shot.height - kept.height) > 1) return `it is ${SCALE * shot.height} pixels high, and was ${SCALE * kept.height}`;
   const height = Math.min(shot.height, kept.height);
   let differing = 0;
+  let smoothed = 0;
   let first = '';
   for (let pixel = 0; pixel < shot.width * height; pixel += 1) {
     const difference = Math.max(...[0, 1, 2].map((channel) => Math.abs(shot.colours[3 * pixel + channel] - kept.colours[3 * pixel + channel])));
+    if (difference > EDGE_TOLERANCE) smoothed += 1;
     if (difference <= COLOUR_TOLERANCE) continue;
     if (!first) first = `first at ${SCALE * (pixel % shot.width)}, ${SCALE * Math.floor(pixel / shot.width)} by ${difference}`;
     differing += 1;
   }
+  if (smoothed > MAX_EDGES * shot.width * height) return `${smoothed} of ${shot.width * height} pixels differ a little`;
   return differing > MAX_PART * shot.width * height ? `${differing} of ${shot.width * height} pixels differ, ${first}` : '';
 }
 

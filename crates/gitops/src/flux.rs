@@ -86,6 +86,16 @@ struct FieldWithoutEffect {
     why: &'static str,
 }
 
+/// The account with which Flux applies.
+const SERVICE_ACCOUNT: FieldWithoutEffect = FieldWithoutEffect {
+    pointer: "/spec/serviceAccountName",
+    why: "no account of a cluster is used to build",
+};
+
+/// Whether Flux leaves the object alone.
+const SUSPENDED: FieldWithoutEffect =
+    FieldWithoutEffect { pointer: "/spec/suspend", why: "Flux does not reconcile it, but it is built here" };
+
 /// The fields of a map that are carried out, or only say when and how Flux reconciles.
 struct KnownMap {
     /// Where the map is in the object, as a pointer.

@@ -6,7 +6,6 @@ mod description;
 mod flux;
 mod helm_parameters;
 mod remote_reference;
-mod semver;
 mod values;
 pub mod vendored;
 
@@ -24,6 +23,5 @@ pub use description::{
 pub use flux::substitution::{Substitution, Variables};
 pub use flux::{FluxReader, FluxSettings, describes_source as is_flux_source};
 pub use remote_reference::{FluxCharts, RemoteReference, is_chart_name, list_kustomization_references};
-pub use semver::VersionConstraint;
 pub use values::{ValuesError, expand_values, merge_maps};
 pub use vendored::VendoredSources;

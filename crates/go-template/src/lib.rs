@@ -44,7 +44,6 @@ mod text;
 mod time;
 mod url;
 mod value;
-mod version;
 
 use std::str::FromStr;
 

@@ -1,6 +1,7 @@
 //! The values that templates work on, with the types that they have in Go: a template prints, compares and passes an
 //! `int` otherwise than a `float64`, and a map of texts otherwise than a map of anything.
 
+use federate_semver::SemanticVersion;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::mem;
@@ -12,7 +13,6 @@ use crate::budget::limit_failure;
 use crate::error::TemplateFailure;
 use crate::text::GoText;
 use crate::time::PointInTime;
-use crate::version::GoVersion;
 
 /// How deeply values may be nested where they are printed, compared, copied or merged.
 pub(crate) const MAX_DEPTH: usize = 200;
@@ -31,7 +31,7 @@ pub(crate) enum GoValue {
     List(GoList),
     Map(GoMap),
     Time(PointInTime),
-    Version(Rc<GoVersion>),
+    Version(Rc<SemanticVersion>),
 }
 
 /// A signed type.

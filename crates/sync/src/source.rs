@@ -21,8 +21,8 @@ use std::time::Duration;
 
 use git2::{Oid, Reference as GitReference, Repository};
 
-use federate_gitops::VersionConstraint;
 use federate_publish::branch::matches_pattern;
+use federate_semver::VersionConstraint;
 use federate_source::git::program::{self, GitCommand, GitLimits, without_credentials};
 use federate_source::git::{self, AllowedSigners, GitLocation, ResolvedRevision, verify};
 use federate_sync_api::{SourceRef, SyncSource, VerificationMode};

@@ -6,10 +6,11 @@ use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
+use federate_gitops::RemoteReference;
 use federate_gitops::vendored::{LOCK_PATH, LockedSource, VendorLock};
-use federate_gitops::{RemoteReference, VersionConstraint};
 use federate_kubernetes::finding::join_names;
 use federate_kubernetes::hex::to_hex;
+use federate_semver::VersionConstraint;
 use federate_source::WorkTree;
 
 use crate::base::download_base;

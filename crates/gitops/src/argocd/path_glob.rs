@@ -52,6 +52,8 @@ enum GlobPart {
     Character(char),
     Class {
         is_negated: bool,
+        /// Whether it may stand for `/`.
+        crosses: bool,
         ranges: Vec<(char, char)>,
     },
     Alternatives(Vec<Vec<GlobPart>>),
@@ -68,10 +70,20 @@ impl PathGlob {
         Ok(Self { length: characters.len(), parts: parser.read_parts(0) })
     }
 
+    /// Whether it is broken, so that it matches nothing.
+    pub(super) fn is_broken(&self) -> bool {
+        self.parts.is_none()
+    }
+
+    /// How many steps it takes to compare it with a path.
+    pub(super) fn count_steps(&self, path: &str) -> usize {
+        self.length.saturating_mul(path.len() + 1)
+    }
+
     /// Whether it matches a path. The error says that the globs take too many steps.
     pub(super) fn matches(&self, path: &str, budget: &mut PathGlobBudget) -> Result<bool, String> {
         let Some(parts) = &self.parts else { return Ok(false) };
-        let steps = self.length.saturating_mul(path.len() + 1);
+        let steps = self.count_steps(path);
         budget.0 = budget.0.checked_sub(steps).ok_or("the globs take too many steps: shorten them")?;
         let characters: Vec<char> = path.chars().collect();
         let mut start = vec![false; characters.len() + 1];
@@ -96,8 +108,9 @@ fn match_parts(parts: &[GlobPart], text: &[char], mut reached: Vec<bool>) -> Vec
             GlobPart::Any => step(&reached, text, &|_| true),
             GlobPart::NameCharacter => step(&reached, text, &|character| character != '/'),
             GlobPart::Character(c) => step(&reached, text, &|character| character == *c),
-            GlobPart::Class { is_negated, ranges } => step(&reached, text, &|character| {
-                ranges.iter().any(|(low, high)| (*low..=*high).contains(&character)) != *is_negated
+            GlobPart::Class { is_negated, crosses, ranges } => step(&reached, text, &|character| {
+                (*crosses || character != '/')
+                    && ranges.iter().any(|(low, high)| (*low..=*high).contains(&character)) != *is_negated
             }),
             GlobPart::Alternatives(all) => {
                 let mut union = vec![false; reached.len()];
@@ -147,8 +160,18 @@ impl GlobParser<'_> {
         let mut parts = Vec::new();
         loop {
             let Some(character) = self.read() else { return Some(parts) };
-            parts.push(match character {
-                '*' => self.read_stars(),
+            let part = match character {
+                '*' => {
+                    let stars = self.read_stars();
+                    // `a/**` is also `a`.
+                    let ends_folder = matches!(stars, GlobPart::All)
+                        && self.dialect == GlobDialect::Doublestar
+                        && matches!(parts.last(), Some(GlobPart::Character('/')));
+                    match parts.pop_if(|_| ends_folder) {
+                        Some(slash) => GlobPart::Alternatives(vec![Vec::new(), vec![slash, stars]]),
+                        None => stars,
+                    }
+                }
                 '?' if self.dialect == GlobDialect::Gobwas => GlobPart::Any,
                 '?' => GlobPart::NameCharacter,
                 '[' => self.read_class()?,
@@ -160,7 +183,8 @@ impl GlobParser<'_> {
                 }
                 '\\' => GlobPart::Character(self.read()?),
                 character => GlobPart::Character(character),
-            });
+            };
+            parts.push(part);
         }
     }
 
@@ -224,7 +248,11 @@ impl GlobParser<'_> {
             }
             ranges.push((low, high));
         }
-        if ranges.is_empty() { None } else { Some(GlobPart::Class { is_negated, ranges }) }
+        if ranges.is_empty() {
+            None
+        } else {
+            Some(GlobPart::Class { is_negated, crosses: !is_doublestar, ranges })
+        }
     }
 }
 
@@ -285,6 +313,15 @@ mod tests {
             ("[a-c0-9].yaml", "7.yaml", true),
             ("{a,b}*.yaml", "b1.yaml", true),
             ("{a", "a", false),
+            ("*/config.json", "a/b/config.json", false),
+            ("**/config.json", "config.json", true),
+            ("cfg/{a,b{1,2}}/*.yaml", "cfg/b2/x.yaml", true),
+            ("cfg/**", "cfg", true),
+            ("cfg/**", "cfg/a/b", true),
+            ("cfg/**", "cfgs", false),
+            ("a**/b", "ax/y/b", false),
+            ("[!a]", "b", true),
+            ("a[!b]c", "a/c", false),
         ] {
             let found = is_match(glob, GlobDialect::Doublestar, path);
             assert_eq!(found, expected, "{glob} {path}");

@@ -140,7 +140,7 @@ mod tests {
             (vec![("@repo/apps/web", "@artifact/")], folder("apps")),
             (vec![("@repo/apps/web", "@artifact/web")], folder("apps")),
             (
-                vec![("@repo/apps/web", "@artifact/apps/")],
+                vec![("@repo/apps/web", "@artifact/other/")],
                 err("`@repo/apps/web` is copied to another path than that of the repo"),
             ),
             (

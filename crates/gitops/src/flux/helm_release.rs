@@ -14,7 +14,8 @@ use federate_kubernetes::object::{field_text, pointer_text};
 
 use super::references::Reference;
 use super::{
-    FieldWithoutEffect, FluxReader, KnownFields, KnownMap, namespace_of, read_local_path, require_git,
+    FieldWithoutEffect, FluxReader, KnownFields, KnownMap, SERVICE_ACCOUNT, SUSPENDED, namespace_of,
+    read_local_path, require_git,
 };
 use crate::description::{
     BuildChanges, DescribedChart, DescribedJob, DescribedSource, DescriptionError, FolderContent, Note,
@@ -75,14 +76,8 @@ static FIELDS: KnownFields = KnownFields {
         KnownMap { pointer: "/spec/commonMetadata", fields: &["annotations", "labels"] },
     ],
     without_effect: &[
-        FieldWithoutEffect {
-            pointer: "/spec/serviceAccountName",
-            why: "no account of a cluster is used to build",
-        },
-        FieldWithoutEffect {
-            pointer: "/spec/suspend",
-            why: "Flux does not reconcile it, but it is built here",
-        },
+        SERVICE_ACCOUNT,
+        SUSPENDED,
         FieldWithoutEffect {
             pointer: "/spec/install/createNamespace",
             why: "the chart gives no Namespace: commit one to the repo",

@@ -14,7 +14,7 @@ use federate_kubernetes::object::field_text;
 use super::references::Reference;
 use super::substitution::{Substitution, Variables, is_variable_name};
 use super::{
-    FieldWithoutEffect, FluxReader, KnownFields, KnownMap, namespace_of, read_local_path, require_git,
+    FluxReader, KnownFields, KnownMap, SERVICE_ACCOUNT, SUSPENDED, namespace_of, read_local_path, require_git,
 };
 use crate::description::{
     BuildChanges, DescribedJob, DescribedSource, DescriptionError, KustomizationRules, Note, inspect_folder,
@@ -59,16 +59,7 @@ static FIELDS: KnownFields = KnownFields {
         },
         KnownMap { pointer: "/spec/commonMetadata", fields: &["annotations", "labels"] },
     ],
-    without_effect: &[
-        FieldWithoutEffect {
-            pointer: "/spec/serviceAccountName",
-            why: "no account of a cluster is used to build",
-        },
-        FieldWithoutEffect {
-            pointer: "/spec/suspend",
-            why: "Flux does not reconcile it, but it is built here",
-        },
-    ],
+    without_effect: &[SERVICE_ACCOUNT, SUSPENDED],
 };
 
 impl FluxReader<'_> {

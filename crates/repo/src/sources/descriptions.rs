@@ -205,7 +205,8 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
         }
         findings.extend(not_vendored.map(|(error, object, others)| {
             let others: BTreeSet<&str> = others.iter().map(String::as_str).collect();
-            let names: Vec<&str> = others.into_iter().collect();
+            let own = object.id.to_string();
+            let names: Vec<&str> = others.into_iter().filter(|name| *name != own).collect();
             let why = match names.len() {
                 0 => error.why,
                 _ => format!("{}; nor are those of {}", error.why, join_names(&names, MAX_NAMES)),

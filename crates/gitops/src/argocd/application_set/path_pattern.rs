@@ -1,11 +1,7 @@
-//! Patterns of paths in three dialects: Go's `path.Match`, git's pathspecs, and doublestar.
+//! Patterns of paths in two dialects: Go's `path.Match`, and git's pathspecs.
 //!
 //! Facts: of `path.Match`, `*` and `?` stop at `/` and brackets do not; a pattern that is broken matches nothing. Of a pathspec, they
-//! all cross `/`, a path means all files below it, and `:(glob)`, `:(icase)`, `:(literal)`, `:(top)` and `:(exclude)` change that. Of
-//! doublestar, `**` stands for any folders where it is a whole part of a path, and `{a,b}` for one of several texts.
-
-/// The most bytes of the patterns that the braces of one stand for.
-const MAX_EXPANDED_BYTES: usize = 100_000;
+//! all cross `/`, a path means all files below it, and `:(glob)`, `:(icase)`, `:(literal)`, `:(top)` and `:(exclude)` change that.
 
 /// A part of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +62,6 @@ enum Dialect {
     Pathspec,
     /// A pathspec with `:(glob)`.
     PathspecGlob,
-    Doublestar,
 }
 
 impl PathPattern {
@@ -101,22 +96,6 @@ impl PathPattern {
         })
     }
 
-    /// The patterns that one of doublestar stands for, one for each choice of its braces. The error says what is broken.
-    pub(super) fn parse_doublestar(written: &str) -> Result<Vec<Self>, String> {
-        let path = federate_file_tree::normalize_path(written.trim_start_matches('/'))
-            .map_err(|_| format!("`{written}` is outside of the repository"))?;
-        let broken = || format!("`{written}` is a broken pattern");
-        let mut patterns = Vec::new();
-        for pattern in expand_braces(&path).ok_or_else(broken)? {
-            // `a/**` is also `a`.
-            if let Some(folder) = pattern.strip_suffix("/**") {
-                patterns.push(Self::parse(folder, Dialect::Doublestar).ok_or_else(broken)?);
-            }
-            patterns.push(Self::parse(&pattern, Dialect::Doublestar).ok_or_else(broken)?);
-        }
-        Ok(patterns)
-    }
-
     fn parse(pattern: &str, dialect: Dialect) -> Option<Self> {
         let crosses = dialect == Dialect::Pathspec;
         let characters: Vec<char> = pattern.chars().collect();
@@ -141,8 +120,8 @@ impl PathPattern {
                     while characters.get(at) == Some(&'*') {
                         at += 1;
                     }
-                    let is_double = at - start == 2 || (at - start > 2 && dialect == Dialect::PathspecGlob);
-                    let knows = matches!(dialect, Dialect::PathspecGlob | Dialect::Doublestar);
+                    let is_double = at - start >= 2;
+                    let knows = dialect == Dialect::PathspecGlob;
                     match characters.get(at) {
                         Some('/') if knows && begins && is_double => {
                             at += 1;
@@ -156,11 +135,6 @@ impl PathPattern {
             });
         }
         Some(Self { tokens, ignores_case: false, literal: None, excludes: false })
-    }
-
-    /// Whether it is the path of the root.
-    pub(super) fn is_root(&self) -> bool {
-        self.tokens.is_empty()
     }
 
     /// Whether a path matches. `steps` counts the comparisons.
@@ -379,64 +353,6 @@ fn read_named_class(characters: &[char], at: usize) -> Option<(Vec<(char, char)>
     Some((ranges.to_vec(), end + 2))
 }
 
-/// The patterns without braces; `None` if a brace is not closed, or they are too many.
-fn expand_braces(pattern: &str) -> Option<Vec<String>> {
-    let mut done = Vec::new();
-    let mut open = vec![pattern.to_owned()];
-    while let Some(pattern) = open.pop() {
-        let Some(Braces { start, end, commas }) = find_braces(&pattern).ok()? else {
-            done.push(pattern);
-            continue;
-        };
-        let mut from = start + 1;
-        for to in commas.into_iter().chain([end]) {
-            let parts = [pattern.get(..start)?, pattern.get(from..to)?, pattern.get(end + 1..)?];
-            open.push(parts.concat());
-            from = to + 1;
-        }
-        if (open.len() + done.len()).saturating_mul(1 + pattern.len()) > MAX_EXPANDED_BYTES {
-            return None;
-        }
-    }
-    Some(done)
-}
-
-/// A pair of braces: where it begins and ends, and its commas.
-struct Braces {
-    start: usize,
-    end: usize,
-    commas: Vec<usize>,
-}
-
-/// A brace that is not closed.
-struct UnclosedBrace;
-
-/// The first pair of braces of a pattern.
-fn find_braces(pattern: &str) -> Result<Option<Braces>, UnclosedBrace> {
-    let mut start = None;
-    let mut depth = 0_usize;
-    let mut commas = Vec::new();
-    let (mut is_quoted, mut in_class) = (false, false);
-    for (at, c) in pattern.char_indices() {
-        match c {
-            _ if is_quoted => is_quoted = false,
-            '\\' => is_quoted = true,
-            ']' if in_class => in_class = false,
-            _ if in_class => {}
-            '[' => in_class = true,
-            '{' => {
-                start = start.or(Some(at));
-                depth += 1;
-            }
-            ',' if depth == 1 => commas.push(at),
-            '}' if depth == 1 => return Ok(start.map(|start| Braces { start, end: at, commas })),
-            '}' if depth > 1 => depth -= 1,
-            _ => {}
-        }
-    }
-    if start.is_some() { Err(UnclosedBrace) } else { Ok(None) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -497,25 +413,5 @@ mod tests {
         for refused in ["/cfg", "../x", "", ":(attr:x)a", ":(glob,literal)a", ":(glob"] {
             assert!(PathPattern::parse_pathspec(refused).is_err(), "{refused}");
         }
-    }
-
-    #[test]
-    fn files_match_as_with_doublestar() {
-        for (written, path, expected) in [
-            ("*/config.json", "a/b/config.json", false),
-            ("**/config.json", "config.json", true),
-            ("/cfg/{a,b{1,2}}/*.yaml", "cfg/b2/x.yaml", true),
-            ("cfg/**", "cfg", true),
-            ("cfg/**", "cfg/a/b", true),
-            ("cfg/**", "cfgs", false),
-            ("a**/b", "ax/y/b", false),
-            ("[!a]", "b", true),
-        ] {
-            let patterns = PathPattern::parse_doublestar(written).unwrap();
-            let found = patterns.iter().any(|pattern| pattern.matches(path, &mut 0));
-            assert_eq!(found, expected, "{written} {path}");
-        }
-        assert!(PathPattern::parse_doublestar("{a").is_err());
-        assert!(PathPattern::parse_doublestar(&"{a,b}".repeat(20)).is_err());
     }
 }

@@ -5,11 +5,12 @@
 
 use std::collections::BTreeSet;
 
-use federate_file_tree::{EntryKind, FileTree, join_path};
+use federate_file_tree::{EntryKind, FileTree, join_path, normalize_path};
 use serde_json::Value;
 
 use super::generators::Generation;
 use super::path_pattern::PathPattern;
+use crate::argocd::path_glob::{GlobDialect, PathGlob, PathGlobBudget};
 use crate::description::DescriptionError;
 
 /// The folders and files of a repo.
@@ -27,6 +28,37 @@ struct WrittenPattern<'g> {
     path: &'g str,
     excludes: bool,
     pointer: String,
+}
+
+/// What selects files.
+enum FilePattern {
+    Pathspec(PathPattern),
+    /// A glob of doublestar, with the new globbing.
+    Glob(PathGlob),
+}
+
+impl FilePattern {
+    /// A glob of doublestar. The error says why Argo CD refuses it.
+    fn parse_glob(written: &str) -> Result<Self, String> {
+        let path = normalize_path(written.trim_start_matches('/'))
+            .map_err(|_| format!("`{written}` is outside of the repository"))?;
+        if path.is_empty() {
+            return Err(format!("the pattern `{written}` selects the folder of the repo"));
+        }
+        let glob = PathGlob::new(&path, GlobDialect::Doublestar)?;
+        if glob.is_broken() { Err(format!("`{written}` is a broken pattern")) } else { Ok(Self::Glob(glob)) }
+    }
+
+    /// Whether it selects a path. `steps` counts the comparisons.
+    fn selects(&self, path: &str, steps: &mut usize) -> Result<bool, String> {
+        match self {
+            Self::Pathspec(pattern) => Ok(pattern.matches(path, steps) != pattern.excludes),
+            Self::Glob(glob) => {
+                *steps += glob.count_steps(path);
+                glob.matches(path, &mut PathGlobBudget::default())
+            }
+        }
+    }
 }
 
 impl Generation<'_> {
@@ -73,22 +105,18 @@ impl Generation<'_> {
         let at = &written.pointer;
         let paths = self.list_paths(at)?;
         let refuse = |why: String| DescriptionError::new(at, why);
-        let (patterns, folders): (Vec<PathPattern>, _) = if self.reader.settings.new_file_globbing {
-            let patterns = PathPattern::parse_doublestar(written.path).map_err(refuse)?;
-            if patterns.iter().any(PathPattern::is_root) {
-                return Err(refuse(format!("the pattern `{}` selects the folder of the repo", written.path)));
-            }
-            (patterns, [paths.folders.as_slice(), &paths.hidden_folders])
+        let (pattern, folders) = if self.reader.settings.new_file_globbing {
+            let pattern = FilePattern::parse_glob(written.path).map_err(refuse)?;
+            (pattern, [paths.folders.as_slice(), &paths.hidden_folders])
         } else {
             let pattern = PathPattern::parse_pathspec(written.path).map_err(refuse)?;
-            (vec![pattern], [[].as_slice(), &[]])
+            (FilePattern::Pathspec(pattern), [[].as_slice(), &[]])
         };
         let select = |path: &String| -> Result<bool, DescriptionError> {
             let mut steps = 1;
-            let is_selected =
-                patterns.iter().any(|pattern| pattern.matches(path, &mut steps) != pattern.excludes);
+            let is_selected = pattern.selects(path, &mut steps);
             self.charge_work(steps, at)?;
-            Ok(is_selected)
+            is_selected.map_err(refuse)
         };
         for folder in folders.into_iter().flatten() {
             if select(folder)? && !written.excludes {

@@ -1,4 +1,4 @@
-//! Semantic versions and their constraints.
+//! Semantic versions and their constraints, as the functions of sprig and the sources of Flux read them.
 //!
 //! Facts: Semantic Versioning 2.0.0, and `Masterminds/semver` 3: a version may lack numbers and begin with `v`; in a
 //! constraint, what is joined by commas or blanks must hold, and one of what is joined by `||`. A version with a
@@ -12,15 +12,18 @@ use regex::Regex;
 
 /// A version.
 #[derive(Clone, Debug)]
-pub(crate) struct GoVersion {
+pub struct SemanticVersion {
     /// Major, minor and patch.
-    pub(crate) numbers: [u64; 3],
-    pub(crate) pre: String,
-    pub(crate) metadata: String,
-    pub(crate) original: String,
+    pub numbers: [u64; 3],
+    /// The pre-release; empty for none.
+    pub pre: String,
+    /// The metadata of the build; empty for none.
+    pub metadata: String,
+    /// The text that was parsed.
+    pub original: String,
 }
 
-impl fmt::Display for GoVersion {
+impl fmt::Display for SemanticVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [major, minor, patch] = self.numbers;
         write!(f, "{major}.{minor}.{patch}")?;
@@ -34,9 +37,9 @@ impl fmt::Display for GoVersion {
     }
 }
 
-impl GoVersion {
-    /// A version, which may lack its last numbers.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+impl SemanticVersion {
+    /// A version, which may lack its last numbers; `None` if it is not one.
+    pub fn parse(text: &str) -> Option<Self> {
         let rest = text.strip_prefix('v').unwrap_or(text);
         let (rest, metadata) = rest.split_once('+').map_or((rest, None), |(rest, after)| (rest, Some(after)));
         let (numbers, pre) = rest.split_once('-').map_or((rest, None), |(rest, after)| (rest, Some(after)));
@@ -65,7 +68,7 @@ impl GoVersion {
     }
 
     /// The order of versions, which ignores metadata.
-    pub(crate) fn compare(&self, other: &Self) -> Ordering {
+    pub fn compare(&self, other: &Self) -> Ordering {
         self.numbers.cmp(&other.numbers).then_with(|| compare_pre(&self.pre, &other.pre))
     }
 }
@@ -106,11 +109,13 @@ fn compare_pre(left: &str, right: &str) -> Ordering {
 }
 
 /// A constraint: alternatives of comparators that must all hold.
-pub(crate) struct VersionComparators(Vec<Vec<Comparator>>);
+#[derive(Clone, Debug)]
+pub struct VersionConstraint(Vec<Vec<Comparator>>);
 
+#[derive(Clone, Debug)]
 struct Comparator {
     operator: String,
-    version: GoVersion,
+    version: SemanticVersion,
     /// How many numbers are given before the first missing one or `x`.
     given: usize,
 }
@@ -125,15 +130,27 @@ static RANGE: LazyLock<Option<Regex>> =
 static COMPARATOR: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(&format!(r"^\s*(!=|>=|=>|<=|=<|~>|=|>|<|~|\^|)\s*({VERSION})")).ok());
 
-impl VersionComparators {
-    /// Parses a constraint.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+impl VersionConstraint {
+    /// Parses a constraint; `None` if it is not one.
+    pub fn parse(text: &str) -> Option<Self> {
         let text = RANGE.as_ref()?.replace_all(text, ">= $1, <= $2 ");
         text.split("||").map(parse_alternative).collect::<Option<Vec<_>>>().map(Self)
     }
 
+    /// Whether a version is one, and fits.
+    pub fn includes_version(&self, version: &str) -> bool {
+        SemanticVersion::parse(version).is_some_and(|version| self.fits(&version))
+    }
+
+    /// The newest of some tags that fits. Tags that are not versions are left out.
+    pub fn find_newest<'t>(&self, tags: impl Iterator<Item = &'t str>) -> Option<&'t str> {
+        let versions = tags.filter_map(|tag| Some((SemanticVersion::parse(tag)?, tag)));
+        let fitting = versions.filter(|(version, _)| self.fits(version));
+        fitting.max_by(|(a, own), (b, other)| a.compare(b).then_with(|| own.cmp(other))).map(|(_, tag)| tag)
+    }
+
     /// Whether a version fits.
-    pub(crate) fn fits(&self, version: &GoVersion) -> bool {
+    pub fn fits(&self, version: &SemanticVersion) -> bool {
         self.0.iter().any(|comparators| {
             let names_pre = comparators.iter().any(|comparator| !comparator.version.pre.is_empty());
             (names_pre || version.pre.is_empty())
@@ -176,12 +193,12 @@ fn parse_comparator(operator: &str, text: &str) -> Option<Comparator> {
     full.resize(3, "0");
     let pre = suffix.split('+').next().unwrap_or_default();
     let suffix = if given.len() < 3 { pre } else { suffix };
-    let version = GoVersion::parse(&format!("{}{suffix}", full.join(".")))?;
+    let version = SemanticVersion::parse(&format!("{}{suffix}", full.join(".")))?;
     Some(Comparator { operator: operator.to_owned(), version, given: given.len() })
 }
 
 impl Comparator {
-    fn fits(&self, version: &GoVersion) -> bool {
+    fn fits(&self, version: &SemanticVersion) -> bool {
         let order = version.compare(&self.version);
         let [major, minor, patch] = version.numbers;
         let [own_major, own_minor, own_patch] = self.version.numbers;
@@ -220,7 +237,7 @@ impl Comparator {
     }
 
     /// `~`: the numbers before the last one that is given stay.
-    fn fits_tilde(&self, version: &GoVersion) -> bool {
+    fn fits_tilde(&self, version: &SemanticVersion) -> bool {
         if version.compare(&self.version) == Ordering::Less {
             return false;
         }
@@ -230,5 +247,49 @@ impl Comparator {
         let [major, minor, _] = version.numbers;
         let [own_major, own_minor, _] = self.version.numbers;
         major == own_major && (self.given < 2 || minor == own_minor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TAGS: [&str; 9] =
+        ["v1.2.3", "1.2.10", "v1.10.0", "v2.0.0-rc.1", "v2.0.0-rc.10", "0.3.4", "0.4.0", "latest", "v0.0.9"];
+
+    #[test]
+    fn ranges_choose_the_newest_tag() {
+        for (range, expected) in [
+            ("1.x", Some("v1.10.0")),
+            ("*", Some("v1.10.0")),
+            ("~1.2", Some("1.2.10")),
+            ("~1.2.3", Some("1.2.10")),
+            ("^1.2.3", Some("v1.10.0")),
+            ("^0.3.1", Some("0.3.4")),
+            ("^0.3", Some("0.3.4")),
+            (">=1.0.0 <1.3.0", Some("1.2.10")),
+            (">= 1.0, < 1.3", Some("1.2.10")),
+            ("1.2 - 1.9", Some("1.2.10")),
+            ("=1.2.3", Some("v1.2.3")),
+            ("1.2.3", Some("v1.2.3")),
+            (">1.2.3 <1.2.10 || 0.3.x", Some("0.3.4")),
+            (">=2.0.0-0", Some("v2.0.0-rc.10")),
+            (">=2.0.0", None),
+            ("<=0.4", Some("0.4.0")),
+            (">1.2", Some("v1.10.0")),
+            ("!=1.10.0, >1", None),
+            ("!=1.10.0, >=1", Some("1.2.10")),
+            ("~0", Some("0.4.0")),
+        ] {
+            let constraint = VersionConstraint::parse(range).unwrap();
+            assert_eq!(constraint.find_newest(TAGS.into_iter()), expected, "{range}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_range_is_refused() {
+        for text in ["", "one", ">=", "<>1.0", "1.2.3.4", "1..2", "1.2.3 ||"] {
+            assert!(VersionConstraint::parse(text).is_none(), "{text}");
+        }
     }
 }
