@@ -560,3 +560,47 @@ fn what_objects_describe_has_limits() {
     let ran = tools.run(&replaced, "render --out out").code(2);
     assert!(ran.err.contains("is larger than 4 MiB with its variables"), "{}", ran.err);
 }
+
+/// The placements of Open Cluster Management that the repo has are decided for the sets that ask for their decisions.
+#[test]
+fn an_application_set_follows_the_placements_of_the_repo() {
+    let Some(tools) = Tools::find(false, true) else { return };
+    let cluster = |name: &str, region: &str| {
+        format!(
+            "---\napiVersion: cluster.open-cluster-management.io/v1\nkind: ManagedCluster\nmetadata: {{name: {name}, labels: {{region: {region}, \
+             cluster.open-cluster-management.io/clusterset: default}}}}\nspec: {{hubAcceptsClient: true}}\nstatus: {{conditions: [{{type: \
+             ManagedClusterConditionAvailable, status: \"True\"}}, {{type: ManagedClusterJoined, status: \"True\"}}]}}\n"
+        )
+    };
+    let placement = "---
+apiVersion: cluster.open-cluster-management.io/v1beta2
+kind: ManagedClusterSetBinding
+metadata: {name: default, namespace: argocd}
+spec: {clusterSet: default}
+---
+apiVersion: cluster.open-cluster-management.io/v1beta1
+kind: Placement
+metadata: {name: web, namespace: argocd}
+spec:
+  predicates: [{requiredClusterSelector: {labelSelector: {matchLabels: {region: eu}}}}]
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: ocm, namespace: argocd, annotations: {config.kubernetes.io/local-config: \"true\"}}
+data: {apiVersion: cluster.open-cluster-management.io/v1beta1, kind: placementdecisions, statusListKey: decisions, matchKey: clusterName}
+";
+    let generator = "  - clusterDecisionResource: {configMapRef: ocm, labelSelector: {matchLabels: {cluster.open-cluster-management.io/placement: web}}}\n";
+    let repo = Sandbox::new()
+        .file("clusters.yaml", cluster("m1", "eu") + &cluster("m2", "us"))
+        .file("placement.yaml", placement)
+        .file("charts/api/Chart.yaml", CHART)
+        .file("charts/api/templates/map.yaml", TEMPLATE)
+        .file("federate.yaml", "sources: [{argocd: set.yaml}]\n")
+        .file("set.yaml", set_of(generator, true, "web-{{.name}}", "name: '{{.name}}'", "x"));
+    tools.run(&repo, "render --out out").code(0);
+    assert_eq!(repo.files("out/m1"), ["shop/configmap_web-m1-map.yaml"]);
+    repo.write("placement.yaml", placement.replace("region: eu", "region: us"));
+    tools.run(&repo, "render --out out2").code(0);
+    assert_eq!(repo.files("out2/m2"), ["shop/configmap_web-m2-map.yaml"]);
+    assert!(!repo.path("out2/m1").exists());
+}

@@ -58,7 +58,7 @@ pub(crate) fn verify(case: &Value) -> Result<(), String> {
     files.insert("federate.yaml".to_owned(), format!("sources: [{{{kind}: {OBJECTS}}}]\n"));
     let no_role = |_: &str, _: &str| -> Option<(&'static str, Role)> { None };
     let repo = read_files(&CaseFiles(files), &ReadOptions::default());
-    let builds = build_sources(&repo, &tree, builder()?, &no_role, &|_| Vec::new());
+    let builds = build_sources(&repo, &tree, builder()?, &no_role, &|_| Vec::new(), &|_, _| None);
     for result in case["expect"]["results"].as_array().ok_or("no results")? {
         compare_result(result, &builds)?;
     }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 
 use federate_file_tree::{CachedTree, EntryKind, FileTree, is_folder};
-use federate_kubernetes::{Cluster, ClusterName, Finding, Object, Severity};
+use federate_kubernetes::{ClusterName, Finding, Object, Severity};
 
 use crate::flux::substitution::{Substitution, substitute_variables};
 use crate::values::ValuesError;
@@ -209,15 +209,6 @@ impl Note {
     pub fn into_finding(self, object: &Object) -> Finding {
         let finding = Finding::error(self.code, object, self.message).with_pointer(self.pointer.as_str());
         Finding { severity: self.severity, help: self.help, ..finding }
-    }
-}
-
-impl DescribedSource {
-    /// The clusters among these that receive what is built.
-    pub fn select_clusters<'c>(&self, clusters: &'c [Cluster]) -> Vec<&'c Cluster> {
-        let receives =
-            |cluster: &&Cluster| self.clusters.as_ref().is_none_or(|names| names.contains(&cluster.name));
-        clusters.iter().filter(receives).collect()
     }
 }
 

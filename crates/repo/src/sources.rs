@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use federate_file_tree::{CachedTree, EntryKind, FileTree, is_folder};
-use federate_gitops::{KUSTOMIZATIONS, RemoteReference, ValuesError, VendoredSources, expand_values};
+use federate_gitops::{
+    KUSTOMIZATIONS, PlacementDecisions, RemoteReference, ValuesError, VendoredSources, expand_values,
+};
 use federate_kubernetes::cluster::Apis;
 use federate_kubernetes::sops::is_encrypted;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, Origin, Severity};
@@ -262,13 +264,15 @@ fn has_kustomization(tree: &dyn FileTree, folder: &str) -> bool {
         })
 }
 
-/// Builds the sources of a repo. `inventory` returns the clusters of the objects that it is given.
+/// Builds the sources of a repo. `inventory` returns the clusters of the objects that it is given; `decisions`, the clusters of a `Placement`
+/// by its namespace and name, if it can be decided from what is written.
 pub fn build_sources(
     files: &RepoFiles,
     tree: &dyn FileTree,
     builder: &dyn Builder,
     claims: &dyn Claims,
     inventory: &dyn Fn(Vec<Object>) -> Vec<Cluster>,
+    decisions: &PlacementDecisions<'_>,
 ) -> Builds {
     let mut builds = Builds::default();
     let (entries, described) = list_entries(files, &mut builds.findings);
@@ -278,7 +282,8 @@ pub fn build_sources(
     let tree = CachedTree::new(tree);
     let time = BuildTime::default();
     let vendored = VendoredSources::new(&tree);
-    let runner = Runner { files, tree: &tree, builder, time, finder: OriginFinder::new(files), vendored };
+    let runner =
+        Runner { files, tree: &tree, builder, time, finder: OriginFinder::new(files), vendored, decisions };
     let (late, early): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.is_per_cluster());
     let mut built = runner.build_entries(&early, &[], &mut builds);
     if !late.is_empty() || !described.is_empty() {
@@ -392,6 +397,7 @@ struct Runner<'f> {
     time: BuildTime,
     finder: OriginFinder<'f>,
     vendored: VendoredSources<'f>,
+    decisions: &'f PlacementDecisions<'f>,
 }
 
 impl Runner<'_> {

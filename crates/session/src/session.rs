@@ -16,11 +16,11 @@ use federate_engine::{
     DecisionCache, Engine, EngineSettings, InventoryObject, PlanResult, Rendering, StepAllowance, TooMuchWork,
 };
 use federate_kubernetes::sops::CiphertextForm;
-use federate_kubernetes::{Cluster, Finding, LiveObjects, Object, ObjectRef, Severity};
+use federate_kubernetes::{Cluster, ClusterName, Finding, LiveObjects, Object, ObjectRef, Severity};
 use federate_repo::build::{Builder, Decryptor};
 use federate_repo::config::{AutoscaledReplicas, UnplacedTemplates};
 use federate_repo::{
-    Builds, ChangedFile, Config, FileTree, NeedsReload, ReadOptions, Repo, RepoFile, RepoFiles, Role,
+    Builds, ChangedFile, Claims, Config, FileTree, NeedsReload, ReadOptions, Repo, RepoFile, RepoFiles, Role,
     UnexpandedRepo,
 };
 use federate_report::findings;
@@ -304,6 +304,31 @@ fn read_build_clusters(
     clusters
 }
 
+/// The clusters that the `Placement`s choose that are written in a repo, by namespace and name, before anything is built of it.
+fn decide_written_placements(
+    files: &RepoFiles,
+    known: &KnownKinds,
+    options: &SessionOptions,
+) -> BTreeMap<(String, String), Vec<ClusterName>> {
+    let claimed = files
+        .written_objects()
+        .filter(|object| known.role_of_kind(&object.id.api_version, &object.id.kind).is_some());
+    let claimed: Vec<Object> = claimed.cloned().collect();
+    let clusters = read_build_clusters(files, claimed.clone(), known, options);
+    let repo = files.inventory_repo(claimed, known);
+    let settings =
+        EngineSettings { now: options.now, allowance: options.allowance, ..EngineSettings::default() };
+    let plan = Engine::new(options.dialects, &repo, &clusters, &settings).compute_placements();
+    let of_placements = plan.placements.iter().filter(|row| row.object.kind == "Placement");
+    of_placements
+        .map(|row| {
+            let namespace = row.object.namespace.clone().unwrap_or_default();
+            let chosen = row.clusters.iter().map(|placed| placed.name.clone()).collect();
+            ((namespace, row.object.name.clone()), chosen)
+        })
+        .collect()
+}
+
 impl Session {
     /// Opens a repo. Errors are among the [findings](Self::findings); everything else is still available.
     pub fn open(source: &dyn FileTree, mut options: SessionOptions) -> Self {
@@ -313,12 +338,19 @@ impl Session {
         let excluding = options.excluded.clone().map(|folder| ExcludingTree { source, folder });
         let source = excluding.as_ref().map_or(source, |excluding| excluding as &dyn FileTree);
         let files = federate_repo::read_files(source, &options.read);
+        let decided = OnceLock::new();
         let builds = match &options.builder {
-            Some(builder) if files.has_sources() => {
-                federate_repo::build_sources(&files, source, builder.as_ref(), &known, &|objects| {
-                    read_build_clusters(&files, objects, &known, &options)
-                })
-            }
+            Some(builder) if files.has_sources() => federate_repo::build_sources(
+                &files,
+                source,
+                builder.as_ref(),
+                &known,
+                &|objects| read_build_clusters(&files, objects, &known, &options),
+                &|namespace: &str, name: &str| {
+                    let all = decided.get_or_init(|| decide_written_placements(&files, &known, &options));
+                    all.get(&(namespace.to_owned(), name.to_owned())).cloned()
+                },
+            ),
             _ => Builds::default(),
         };
         if let Some(excess) = limited.find_excess() {

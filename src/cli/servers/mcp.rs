@@ -58,9 +58,12 @@ impl McpCommand {
         // The client of the protocol does not read notices.
         self.args.quiet = true;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let mut terminate = {
+            let _inside = runtime.enter();
+            signal(SignalKind::terminate())?
+        };
         let explorer = Explorer::start(Arc::new(self.args), false)?;
         let ended = runtime.block_on(async {
-            let mut terminate = signal(SignalKind::terminate())?;
             let serve = async {
                 let failed = |why: String| CommandError::Failed(format!("the protocol failed: {why}"));
                 let handler = ToolServer { explorer };

@@ -89,6 +89,11 @@ impl ServeCommand {
         let explorer = Explorer::start(args.clone(), self.drift)?;
         let source = DriftSource { args, access: self.access, apply_set: self.apply_set };
         let drift = self.drift.then(|| DriftReader::start(source)).transpose()?;
+        // Before anyone reads the address and can ask for the end.
+        let (mut terminate, mut interrupt) = {
+            let _inside = runtime.enter();
+            (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
+        };
         // A browser sends what follows `#` to no server.
         print_unchanged(&format!("http://127.0.0.1:{port}/#token={}\n", token.as_text()))?;
         if !quiet {
@@ -97,8 +102,6 @@ impl ServeCommand {
             );
         }
         runtime.block_on(async {
-            let (mut terminate, mut interrupt) =
-                (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
             let server = accept_connections(bound, Arc::new(PageServer { explorer, drift, token }));
             tokio::select! {
                 () = server => {}

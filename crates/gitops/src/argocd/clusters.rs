@@ -84,7 +84,7 @@ pub(super) struct ArgoClusters {
     /// Whether the repo has Secrets of clusters.
     has_secrets: bool,
     /// The cluster in which Argo CD runs, if it is known.
-    local: Option<ClusterName>,
+    pub(super) local: Option<ClusterName>,
 }
 
 impl ArgoClusters {

@@ -26,7 +26,7 @@ pub struct ArgoSettings {
 
 /// Decides a `Placement` of Open Cluster Management by its namespace and name: the clusters, in the order of its decisions. `None` if
 /// there is no such placement, or it is not decided.
-pub type PlacementDecisions<'f> = dyn Fn(&str, &str) -> Option<Vec<ClusterName>> + 'f;
+pub type PlacementDecisions<'f> = dyn Fn(&str, &str) -> Option<Vec<ClusterName>> + Sync + 'f;
 
 /// Reads objects of Argo CD for a repo with these clusters.
 pub struct ArgoReader<'f> {
@@ -57,6 +57,11 @@ impl<'f> ArgoReader<'f> {
         let objects: Vec<&Object> = objects.into_iter().collect();
         let clusters = ArgoClusters::from_objects(objects.iter().copied(), clusters, settings);
         Self { tree, objects, clusters, settings, usage, vendored, decisions: None }
+    }
+
+    /// Takes this cluster for the one in which Argo CD runs.
+    pub fn run_in_cluster(&mut self, cluster: Option<ClusterName>) {
+        self.clusters.local = cluster;
     }
 
     /// Asks `decisions` for the decisions of placements of Open Cluster Management whose `PlacementDecision`s are not among the objects.

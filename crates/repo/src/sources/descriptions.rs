@@ -118,6 +118,7 @@ struct FinishedSource {
 pub(super) struct DescriptionWalk<'r, 'f> {
     runner: &'r Runner<'f>,
     clusters: &'r [Cluster],
+    by_name: BTreeMap<&'r str, &'r Cluster>,
     /// The cluster in which Argo CD runs, by the configuration, or by its name in the inventory.
     own_cluster: Option<ClusterName>,
     /// The objects whose destination is not known, and that go everywhere.
@@ -140,6 +141,7 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
         Self {
             runner,
             clusters,
+            by_name: clusters.iter().map(|cluster| (&*cluster.name, cluster)).collect(),
             own_cluster: named.or_else(|| own.map(|cluster| cluster.name.clone())),
             placed_everywhere: Vec::new(),
             apis: ApiClasses::new(clusters),
@@ -290,16 +292,23 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
     /// Finds the objects that are written in the paths of installations whose folders are not built. Returns which they are.
     fn find_written(&mut self, builds: &mut Builds) -> Vec<usize> {
         let mut found = Vec::new();
+        // By file, so that those below a path are next to each other.
+        let describing = |object: &&'f Object| is_flux_source(object) || is_argo_source(object);
+        let mut written: Vec<&'f Object> = self.runner.files.written_objects().filter(describing).collect();
+        written.sort_by(|a, b| a.origin.file.cmp(&b.origin.file));
         for installation in 0..self.installations.len() {
             let Some(one) = self.installations.get(installation).filter(|one| !self.builds_folder(one))
             else {
                 continue;
             };
             let (controller, index, path) = (one.controller, one.index, one.path.clone());
-            let written = self.runner.files.written_objects();
-            let written = written.filter(|object| is_within(&object.origin.file, &path));
-            let objects: Vec<Object> =
-                written.filter(|object| controller.describes(object)).cloned().collect();
+            let start = written.partition_point(|object| *object.origin.file < *path);
+            let below = written.iter().skip(start).take_while(|object| object.origin.file.starts_with(&path));
+            let within = below.filter(|object| is_within(&object.origin.file, &path));
+            let objects: Vec<Object> = within
+                .filter(|object| controller.describes(object))
+                .map(|object| (*object).clone())
+                .collect();
             if objects.is_empty() {
                 let why = format!("`{path}` has no {}", controller.kinds());
                 let pointer = format!("/sources/{index}/{}", controller.key());
@@ -362,6 +371,13 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
         let (mut sources, mut failed) = (Vec::new(), Vec::new());
         let config = &self.runner.files.config;
         let vendored = &self.runner.vendored;
+        let argo_settings = ArgoSettings {
+            cluster: self.own_cluster.clone(),
+            new_file_globbing: config.argocd.new_git_file_globbing,
+            projects: None,
+        };
+        // Those of one Argo CD differ only in the cluster in which it runs.
+        let mut argo: Option<ArgoReader<'_>> = None;
         let flux_settings = FluxSettings { has_strict_substitution: config.flux.has_strict_substitution() };
         let mut open: Vec<(usize, &DescribingObject)> =
             open.iter().filter_map(|index| Some((*index, self.found.get(*index)?))).collect();
@@ -369,23 +385,24 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
         for of_installation in open.chunk_by(|(_, a), (_, b)| a.installation == b.installation) {
             let Some((_, DescribingObject { installation, .. })) = of_installation.first() else { continue };
             let Some(runs) = self.installations.get(*installation) else { continue };
-            // What one cluster has is not seen in another.
-            let written = self.runner.files.written_objects().filter(|_| runs.cluster.is_none());
-            let flux =
-                FluxReader::new(self.runner.tree, written.chain(&runs.objects), flux_settings, vendored);
-            let settings = ArgoSettings {
-                // Argo CD runs where an item of `sources` says, or where the configuration does.
-                cluster: runs.cluster.clone().or_else(|| self.own_cluster.clone()),
-                new_file_globbing: config.argocd.new_git_file_globbing,
-                projects: None,
-            };
-            let all = self.runner.files.written_objects().chain(&runs.objects);
-            let argo =
-                ArgoReader::new(self.runner.tree, self.clusters, all, &settings, &self.usage, vendored);
+            let flux = (runs.controller == Controller::Flux).then(|| {
+                // What one cluster has is not seen in another.
+                let written = runs.cluster.is_none().then(|| self.runner.files.written_objects());
+                let objects = written.into_iter().flatten().chain(&runs.objects);
+                FluxReader::new(self.runner.tree, objects, flux_settings, vendored)
+            });
+            // Argo CD runs where an item of `sources` says, or where the configuration does.
+            let argo = argo.get_or_insert_with(|| {
+                let built = self.installations.iter().filter(|one| one.controller == Controller::ArgoCd);
+                let all = self.runner.files.written_objects().chain(built.flat_map(|one| &one.objects));
+                ArgoReader::new(self.runner.tree, self.clusters, all, &argo_settings, &self.usage, vendored)
+                    .with_decisions(self.runner.decisions)
+            });
+            argo.run_in_cluster(runs.cluster.clone().or_else(|| self.own_cluster.clone()));
             for (index, found) in of_installation {
-                let read = match runs.controller {
-                    Controller::Flux => flux.read_object(&found.object),
-                    Controller::ArgoCd => argo.read_object(&found.object),
+                let read = match &flux {
+                    Some(flux) => flux.read_object(&found.object),
+                    None => argo.read_object(&found.object),
                 };
                 for reference in vendored.take_wanted() {
                     let by = found.object.id.to_string();
@@ -486,8 +503,12 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
         for (open, jobs) in sources.iter().zip(&listed) {
             let mut inputs = Vec::new();
             let jobs = jobs.as_ref().map_err(Clone::clone);
+            let receivers: Vec<ClusterName> = match &open.source.clusters {
+                Some(_) => self.select_clusters(&open.source).iter().map(|one| one.name.clone()).collect(),
+                None => Vec::new(),
+            };
             results_of.push(jobs.and_then(|jobs| {
-                self.runner.finish_described(&open.source, jobs, self.clusters, &results, builds, &mut inputs)
+                self.runner.finish_described(&open.source, jobs, &receivers, &results, builds, &mut inputs)
             }));
             inputs_of.push(inputs);
         }
@@ -524,7 +545,7 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
                 }
             }
             // What goes to other clusters than those of the inventory is built for what it describes.
-            let is_elsewhere = is_restricted && open.source.select_clusters(self.clusters).is_empty();
+            let is_elsewhere = is_restricted && self.select_clusters(&open.source).is_empty();
             if is_elsewhere && !self.clusters.is_empty() && result.is_ok() {
                 result = Ok(Vec::new());
             }
@@ -577,6 +598,14 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
         taken
     }
 
+    /// The clusters that receive what is built of a source.
+    fn select_clusters(&self, source: &DescribedSource) -> Vec<&'r Cluster> {
+        match &source.clusters {
+            Some(names) => names.iter().filter_map(|name| self.by_name.get(&**name).copied()).collect(),
+            None => self.clusters.iter().collect(),
+        }
+    }
+
     fn list_jobs(&self, source: &DescribedSource) -> Result<Jobs, DescriptionError> {
         let mut jobs = Jobs::new();
         let is_chart = matches!(source.job, DescribedJob::Chart(_));
@@ -584,7 +613,7 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
             jobs.extend(list_job(source, None, &self.apis)?.map(|job| (job, Vec::new())));
             return Ok(jobs);
         }
-        let selected = source.select_clusters(self.clusters);
+        let selected = self.select_clusters(source);
         if selected.is_empty() {
             jobs.extend(list_job(source, None, &self.apis)?.map(|job| (job, Vec::new())));
         }
@@ -714,12 +743,12 @@ fn is_referred_to(object: &Object) -> bool {
 }
 
 impl Runner<'_> {
-    /// What was built of a source that an object describes.
+    /// What was built of a source that an object describes. `receivers` are the clusters that it is for; none if it is for all.
     fn finish_described(
         &self,
         source: &DescribedSource,
         jobs: &Jobs,
-        clusters: &[Cluster],
+        receivers: &[ClusterName],
         results: &JobResults,
         builds: &mut Builds,
         inputs: &mut Vec<String>,
@@ -727,9 +756,7 @@ impl Runner<'_> {
         let mut variants = Vec::new();
         if let DescribedJob::Directory(selection) = &source.job {
             let parsed = read_files(self.tree, &source.path, selection)?;
-            let selected = source.select_clusters(clusters).into_iter().filter(|_| source.clusters.is_some());
-            let names = selected.map(|cluster| cluster.name.clone()).collect();
-            variants.push(finish_variant(source, names, &parsed, builds, inputs));
+            variants.push(finish_variant(source, receivers.to_vec(), &parsed, builds, inputs));
         }
         for (job, names) in jobs {
             let Some(result) = results.get(job) else { continue };
