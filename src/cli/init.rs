@@ -18,7 +18,7 @@ use federate_engine::{DraftedInventory, draft_inventory};
 use federate_kubernetes::ObjectRef;
 use federate_kubernetes::finding::join_names;
 use federate_repo::Role;
-use federate_session::{Session, SessionOptions, ToolLayout, guess_clusters};
+use federate_session::{Session, SessionOptions, ToolLayout};
 use federate_source::WorkTree;
 
 mod files;
@@ -224,10 +224,13 @@ impl InitCommand {
         } else {
             "the repo has no inventory, and its policies name no cluster and select by no label, region or zone"
         };
-        let guessed = guess_clusters(&session.repo().builds);
-        let (names, why) = match guessed.iter().map(String::as_str).collect::<Vec<_>>().join(" ") {
+        let guessed = session.guess_clusters();
+        let (names, why) = match guessed.iter().map(String::as_str).collect::<Vec<_>>().join(",") {
             _ if layout.is_some_and(|layout| layout.is_one_cluster) => {
                 ("NAME".to_owned(), "name the cluster in which Flux runs")
+            }
+            _ if layout.is_some_and(|layout| layout.uses_own_cluster) => {
+                ("NAME".to_owned(), "name the cluster in which Argo CD runs")
             }
             names if names.is_empty() => ("NAME,NAME".to_owned(), "their names"),
             names => (names, "as the folders of kustomizations are named"),

@@ -407,7 +407,7 @@ fn folders_of_environments_are_those_of_clusters_with_their_names() {
     // Without names, those of the folders are proposed.
     let ran = repo.run("init").code(2).err;
     assert!(
-        ran.contains("federate init --cluster dev prod test   # as the folders of kustomizations are named"),
+        ran.contains("federate init --cluster dev,prod,test   # as the folders of kustomizations are named"),
         "{ran}"
     );
     let ran = repo.run("init --cluster dev prod test --dry-run").code(0).out;
@@ -418,6 +418,91 @@ fn folders_of_environments_are_those_of_clusters_with_their_names() {
         !ran.contains("- kustomize") && ran.contains("note: apps/a/dev, apps/a/prod build the same objects"),
         "{ran}"
     );
+}
+
+#[test]
+fn environments_beside_each_other_are_guessed_and_channels_are_not() {
+    let mut repo =
+        Sandbox::new().file("base/kustomization.yaml", "resources: [web.yaml]\n").file("base/web.yaml", WEB);
+    for environment in ["qa", "prod-eu", "prod-us"] {
+        let overlay =
+            format!("resources: [../../base]\nnamePrefix: {environment}-\nnamespace: {environment}\n");
+        repo = repo.file(&format!("envs/{environment}/kustomization.yaml"), overlay);
+    }
+    let ran = repo.run("init").code(2).err;
+    assert!(ran.contains("federate init --cluster prod-eu,prod-us,qa   # as the folders"), "{ran}");
+    let ran = repo.run("init --cluster prod-eu,qa --dry-run").code(0).out;
+    assert!(ran.contains("sources:\n- kustomize: envs/prod-eu\n  perCluster: envs/{cluster}\n"), "{ran}");
+    let mut catalog = Sandbox::new();
+    for operator in ["a", "b"] {
+        for channel in ["stable-1.2", "stable-1.3", "alpha"] {
+            let folder = format!("{operator}/overlays/{channel}");
+            catalog = catalog.file(&format!("{folder}/kustomization.yaml"), "resources: [web.yaml]\n");
+            catalog = catalog.file(&format!("{folder}/web.yaml"), WEB);
+        }
+    }
+    let ran = catalog.run("init").code(2).err;
+    assert!(ran.contains("federate init --cluster NAME,NAME   # their names"), "{ran}");
+}
+
+/// What `init` writes as the clusters and the sources of a repo.
+fn laid_out(files: &[(&str, String)]) -> String {
+    let mut repo = Sandbox::new();
+    for (path, text) in files {
+        repo = repo.file(path, text);
+    }
+    repo.run("init --ci none").code(0);
+    let config = repo.read("federate.yaml");
+    let lines = config.lines().filter(|line| line.starts_with("- "));
+    lines.map(|line| line.trim_start_matches("- ")).collect::<Vec<_>>().join("; ")
+}
+
+#[test]
+fn clusters_of_flux_are_named_by_the_folders_in_which_it_begins() {
+    let kustomization = |name: &str, path: &str, more: &str| {
+        format!(
+            "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: {name}, namespace: {name}}}\nspec: \
+             {{interval: 10m, path: ./{path}, prune: true{more}, sourceRef: {{kind: GitRepository, name: flux-system}}}}\n"
+        )
+    };
+    let instance = |path: &str| {
+        format!(
+            "apiVersion: fluxcd.controlplane.io/v1\nkind: FluxInstance\nmetadata: {{name: flux}}\nspec: {{sync: {{path: {path}}}}}\n"
+        )
+    };
+    // Instances of the operator; the last folder says what is in it.
+    let found = laid_out(&[
+        ("k8s/main/flux/apps.yaml", kustomization("apps", "k8s/main/apps", "")),
+        ("k8s/main/apps/instance.yaml", instance("./k8s/main/flux")),
+        ("k8s/spare/flux/apps.yaml", kustomization("apps", "k8s/spare/apps", "")),
+        ("k8s/spare/apps/instance.yaml", instance("k8s/spare/flux")),
+    ]);
+    assert!(found.starts_with("name: main; name: spare; "), "{found}");
+    assert!(found.ends_with("flux: k8s/{cluster}/flux"), "{found}");
+    // The values of the chart of an instance.
+    let values = "instance:\n  sync: {kind: GitRepository, path: k8s/clusters/prod}\n".to_owned();
+    let found = laid_out(&[
+        ("k8s/flux/values.yaml", values),
+        ("k8s/clusters/prod/infra/a.yaml", kustomization("a", "k8s/a", "")),
+        ("k8s/clusters/prod/apps/b.yaml", kustomization("b", "k8s/b", "")),
+        ("k8s/a/web.yaml", WEB.to_owned()),
+        ("k8s/b/web.yaml", WEB.replace("name: web", "name: api")),
+    ]);
+    assert!(found.starts_with("name: prod; ") && found.ends_with("flux: k8s/clusters/{cluster}"), "{found}");
+    // A Kustomization that applies itself, and clusters that a kubeconfig leads to.
+    let remote = ", kubeConfig: {secretRef: {name: cluster-kubeconfig}}";
+    let found = laid_out(&[
+        ("hub/flux/sync.yaml", kustomization("cluster", "hub", "")),
+        ("hub/eu-1.yaml", kustomization("eu-1", "clusters/eu-1", remote)),
+        (
+            "hub/us-1.yaml",
+            kustomization("us", "clusters/us-1", &remote.replace("name: cluster", "name: us-1")),
+        ),
+        ("clusters/eu-1/web.yaml", WEB.to_owned()),
+        ("clusters/us-1/web.yaml", WEB.to_owned()),
+    ]);
+    assert!(found.starts_with("name: eu-1; name: hub; name: us-1; "), "{found}");
+    assert!(found.ends_with("flux: '{cluster}'"), "{found}");
 }
 
 #[test]
@@ -444,6 +529,11 @@ fn a_repo_of_flux_or_argo_cd_says_its_clusters() {
                        source: {repoURL: x, path: web}, destination: {namespace: shop, DESTINATION}}\n";
     let application =
         |name: &str, destination: &str| application.replace("NAME", name).replace("DESTINATION", destination);
+    let own = Sandbox::new()
+        .file("argo/own.yaml", application("own", "name: in-cluster"))
+        .file("web/web.yaml", WEB);
+    let ran = own.run("init --ci none").code(2).err;
+    assert!(ran.contains("federate init --cluster NAME   # name the cluster in which Argo CD runs"), "{ran}");
     let repo = Sandbox::new()
         .file("argo/apps/web.yaml", application("web", "name: eu"))
         .file("argo/own.yaml", application("own", "server: https://kubernetes.default.svc"))

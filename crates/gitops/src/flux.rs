@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use federate_file_tree::{CachedTree, normalize_path};
 use federate_kubernetes::Object;
-use federate_kubernetes::object::field_text;
+use federate_kubernetes::object::{field_text, pointer_text};
 
 use crate::description::{Description, DescriptionError, Note};
 use crate::remote_reference::FluxCharts;
@@ -27,6 +27,16 @@ pub fn describes_source(object: &Object) -> bool {
         (object.id.group(), object.id.kind.as_str()),
         ("kustomize.toolkit.fluxcd.io", "Kustomization") | ("helm.toolkit.fluxcd.io", "HelmRelease")
     )
+}
+
+/// The names that the cluster of a `kubeConfig` of Flux may have, the likeliest first: that in the name of the Secret, as Cluster API
+/// names it, and the namespace of the object, as where each cluster has one.
+pub fn list_kubeconfig_names<'v>(kube_config: &'v Value, namespace: &'v str) -> Vec<&'v str> {
+    let secret = pointer_text(kube_config, "/secretRef/name");
+    let ends = ["-kubeconfig", "-kube-config"].into_iter().filter_map(|end| secret.strip_suffix(end));
+    let starts = ["kubeconfig-", "kube-config-"].into_iter().filter_map(|start| secret.strip_prefix(start));
+    let cluster = ends.chain(starts).next().unwrap_or(secret);
+    [cluster, namespace].into_iter().filter(|name| !name.is_empty()).collect()
 }
 
 /// How the controllers of Flux are set up.

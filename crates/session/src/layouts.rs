@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use federate_gitops::list_kubeconfig_names;
 use federate_kubernetes::Object;
 use federate_kubernetes::names::safe_cluster;
 use federate_kubernetes::object::pointer_text;
@@ -19,6 +20,29 @@ const BOOTSTRAP_FILE: &str = "flux-system/gotk-sync.yaml";
 /// The most paths that are listed one by one.
 const MAX_PATHS: usize = 8;
 
+/// Names of folders that say what is in them, not of which cluster it is.
+const COMMON_FOLDERS: [&str; 19] = [
+    "apps",
+    "base",
+    "bootstrap",
+    "cluster",
+    "clusters",
+    "config",
+    "deploy",
+    "flux",
+    "flux-system",
+    "gitops",
+    "infra",
+    "infrastructure",
+    "k8s",
+    "kubernetes",
+    "manifests",
+    "overlays",
+    "setup",
+    "sync",
+    "system",
+];
+
 /// What the objects of a tool say about clusters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolLayout {
@@ -34,10 +58,90 @@ pub struct ToolLayout {
     pub uses_own_cluster: bool,
 }
 
+/// What the objects of Flux say about where it begins.
+#[derive(Default)]
+struct FluxFacts<'s> {
+    /// The file and the path of each Kustomization whose path is one.
+    kustomizations: Vec<(&'s str, String)>,
+    /// The folders that Flux was set up with.
+    roots: BTreeSet<String>,
+    /// The clusters to which a Kustomization or HelmRelease is applied by a kubeconfig.
+    remote_clusters: BTreeSet<String>,
+}
+
+impl<'s> FluxFacts<'s> {
+    fn add_document(&mut self, file: &'s str, value: &Value) {
+        let api_version = pointer_text(value, "/apiVersion");
+        // An instance of the operator of Flux: the object, the values of its chart, or a file of these.
+        let instance = match pointer_text(value, "/kind") {
+            "Kustomization" if api_version.starts_with("kustomize.toolkit.fluxcd.io/") => {
+                let path = pointer_text(value, "/spec/path").trim_start_matches('/');
+                if let Ok(path) = normalize_path(path) {
+                    self.kustomizations.push((file, path));
+                }
+                if let Some(config) = value.pointer("/spec/kubeConfig") {
+                    let names = list_kubeconfig_names(config, pointer_text(value, "/metadata/namespace"));
+                    let name = names.into_iter().find(|name| !COMMON_FOLDERS.contains(name));
+                    let name = name.filter(|name| safe_cluster(name).is_ok());
+                    self.remote_clusters.extend(name.map(str::to_owned));
+                }
+                return;
+            }
+            "FluxInstance" => "/spec/sync/path",
+            "HelmRelease" => "/spec/values/instance/sync/path",
+            "" => "/instance/sync/path",
+            _ => return,
+        };
+        let path = pointer_text(value, instance).trim_start_matches('/');
+        self.roots.extend(normalize_path(path).ok().filter(|path| !path.is_empty()));
+    }
+
+    /// The paths of the Kustomizations that lie in them, and in that of no other one: they are applied by hand once.
+    fn list_own_roots(&self) -> BTreeSet<String> {
+        let applied: BTreeSet<&str> = self.kustomizations.iter().map(|(_, path)| &**path).collect();
+        let of_themselves = self.kustomizations.iter().filter(|(file, path)| {
+            let mut above = list_folders_above(file).filter(|folder| applied.contains(folder));
+            !path.is_empty() && above.next() == Some(path) && above.next().is_none()
+        });
+        of_themselves.map(|(_, path)| path.clone()).collect()
+    }
+
+    /// The folders of the Kustomizations that no other one applies.
+    fn list_first_folders(&self) -> BTreeSet<String> {
+        let applied: BTreeSet<&str> =
+            self.kustomizations.iter().map(|(_, path)| &**path).filter(|path| !path.is_empty()).collect();
+        let files = self.kustomizations.iter().map(|(file, _)| *file);
+        let first = files.filter(|file| !list_folders_above(file).any(|folder| applied.contains(folder)));
+        first.map(|file| file.rsplit_once('/').map_or("", |(above, _)| above).to_owned()).collect()
+    }
+}
+
+/// The folders in which a file lies, the outermost first, without the root.
+fn list_folders_above(file: &str) -> impl Iterator<Item = &str> {
+    file.match_indices('/').filter_map(|(at, _)| file.get(..at))
+}
+
+/// The name of the cluster in the path of a folder, and the path with `{cluster}` in its place: the last folder whose name does not
+/// say what is in it.
+fn find_cluster_name(folder: &str) -> Option<(String, String)> {
+    let mut parts: Vec<&str> = folder.split('/').collect();
+    let is_name = |part: &&str| !COMMON_FOLDERS.contains(part) && safe_cluster(part).is_ok();
+    let at = parts.iter().rposition(is_name)?;
+    let name = std::mem::replace(parts.get_mut(at)?, CLUSTER_PLACEHOLDER).to_owned();
+    Some((parts.join("/"), name))
+}
+
+/// A folder, without what follows the name of a cluster below `clusters`.
+fn cut_below_cluster(folder: &str) -> String {
+    let parts: Vec<&str> = folder.split('/').collect();
+    let end = parts.iter().rposition(|part| *part == "clusters").map_or(parts.len(), |at| at + 2);
+    parts.get(..end).unwrap_or(&parts).join("/")
+}
+
 impl Session {
     /// What the objects of Flux and Argo CD in the repo say about clusters; `None` if there are none that do.
     pub fn find_tool_layout(&self) -> Option<ToolLayout> {
-        self.find_flux_layout().or_else(|| self.find_flux_roots()).or_else(|| self.find_argocd_layout())
+        self.find_flux_layout().or_else(|| self.find_argocd_layout())
     }
 
     /// All objects of the repo that are no policies, also those that kustomize builds from.
@@ -47,38 +151,40 @@ impl Session {
         templates.chain(repo.builds.iter().flat_map(|build| &build.objects)).collect()
     }
 
-    /// The file and the path of each Kustomization of Flux. The same name in the folders of several clusters is no duplicate here.
-    fn read_kustomizations(&self) -> Vec<(&str, String)> {
-        let texts = self.repo().texts.iter();
-        texts
-            .filter(|(path, text)| is_yaml(path) && contains(text, b"kustomize.toolkit.fluxcd.io"))
-            .flat_map(|(file, text)| {
+    /// What Kustomizations and instances of Flux say, read from their files: the same name in the folders of several clusters is no
+    /// duplicate here.
+    fn read_flux_facts(&self) -> FluxFacts<'_> {
+        let mut facts = FluxFacts::default();
+        for (file, text) in &self.repo().texts {
+            if let Some(above) = file.strip_suffix(BOOTSTRAP_FILE) {
+                facts.roots.insert(above.trim_end_matches('/').to_owned());
+            }
+            let is_read =
+                is_yaml(file) && (contains(text, b"kustomize.toolkit.fluxcd.io") || contains(text, b"sync:"));
+            if is_read {
                 let documents = federate_yaml::read_stream(text).documents.into_iter();
-                let values = documents.map(|document| document.value);
-                let of_flux = values.filter(|value| {
-                    pointer_text(value, "/apiVersion").starts_with("kustomize.toolkit.fluxcd.io/")
-                        && pointer_text(value, "/kind") == "Kustomization"
-                });
-                of_flux.map(|value| {
-                    (&**file, pointer_text(&value, "/spec/path").trim_start_matches('/').to_owned())
-                })
-            })
-            .collect()
+                documents.for_each(|document| facts.add_document(file, &document.value));
+            }
+        }
+        facts.roots.retain(|root| self.has_folder(root));
+        facts
+    }
+
+    fn has_folder(&self, path: &str) -> bool {
+        let below = format!("{path}/");
+        let mut first = self.repo().texts.range(Arc::<str>::from(&*below)..);
+        path.is_empty() || first.next().is_some_and(|(file, _)| file.starts_with(&below))
     }
 
     /// The paths from which Flux begins and that Kustomizations name: the rest of the repo is of other programs. None if a
     /// Kustomization names a path that the repo does not have, as in an artifact.
-    fn find_flux_paths(&self, root: &str, kustomizations: &[(&str, String)]) -> Vec<String> {
-        let texts = &self.repo().texts;
+    fn find_flux_paths(&self, root: &str, facts: &FluxFacts<'_>) -> Vec<String> {
         let mut paths: BTreeSet<String> = [root.replace(CLUSTER_PLACEHOLDER, "*")].into();
-        for (_, path) in kustomizations {
-            let Ok(path) = normalize_path(path) else { return Vec::new() };
-            let below = format!("{path}/");
-            let mut first = texts.range(Arc::<str>::from(&*below)..);
-            if path.is_empty() || !first.next().is_some_and(|(file, _)| file.starts_with(&below)) {
+        for (_, path) in &facts.kustomizations {
+            if path.is_empty() || !self.has_folder(path) {
                 return Vec::new();
             }
-            paths.insert(path);
+            paths.insert(path.clone());
         }
         let all: Vec<String> = paths.iter().cloned().collect();
         paths.retain(|path| {
@@ -91,75 +197,56 @@ impl Session {
         paths.into_iter().collect()
     }
 
-    /// The folders with the Kustomizations of Flux that no other one applies, where `flux bootstrap` wrote no file: those of
-    /// clusters, if their paths differ in the name of a folder, or that of one cluster.
-    fn find_flux_roots(&self) -> Option<ToolLayout> {
-        let kustomizations = self.read_kustomizations();
-        let applied: BTreeSet<String> = kustomizations
-            .iter()
-            .filter_map(|(_, path)| normalize_path(path).ok())
-            .filter(|path| !path.is_empty())
-            .collect();
-        let is_applied = |file: &str| {
-            file.match_indices('/').any(|(at, _)| file.get(..at).is_some_and(|above| applied.contains(above)))
+    /// The folders from which Flux begins: those that it was set up with, those that apply themselves, or else those with the
+    /// Kustomizations that no other one applies.
+    fn find_flux_layout(&self) -> Option<ToolLayout> {
+        let facts = self.read_flux_facts();
+        let roots = match facts.roots.is_empty() {
+            true => facts.list_own_roots(),
+            false => facts.roots.clone(),
         };
-        let folders: BTreeSet<String> = kustomizations
-            .iter()
-            .map(|(file, _)| *file)
-            .filter(|file| !is_applied(file))
-            .map(|file| file.rsplit_once('/').map_or("", |(above, _)| above).to_owned())
-            .collect();
-        let folders: Vec<String> = folders.into_iter().collect();
-        match folders.as_slice() {
-            [] => None,
-            [folder] => Some(ToolLayout {
-                paths: self.find_flux_paths(folder, &kustomizations),
-                sources: vec![json!({ "flux": if folder.is_empty() { "." } else { folder } })],
-                is_one_cluster: true,
-                ..ToolLayout::default()
-            }),
-            _ => {
-                let pattern = name_by_cluster(&folders, |name| safe_cluster(name).is_ok())?;
-                let (start, end) = pattern.split_once(CLUSTER_PLACEHOLDER)?;
-                let names = folders.iter().filter_map(|folder| folder.strip_prefix(start)?.strip_suffix(end));
-                Some(ToolLayout {
-                    clusters: names.map(str::to_owned).collect(),
-                    paths: self.find_flux_paths(&pattern, &kustomizations),
-                    sources: vec![json!({ "flux": pattern })],
-                    ..ToolLayout::default()
-                })
-            }
+        if !roots.is_empty() {
+            return self.lay_out_flux(&roots, &facts);
         }
+        let roots: BTreeSet<String> =
+            facts.list_first_folders().iter().map(|folder| cut_below_cluster(folder)).collect();
+        let folders: Vec<String> = roots.iter().cloned().collect();
+        if let ([_, _, ..], Some(pattern)) =
+            (&*folders, name_by_cluster(&folders, |name| safe_cluster(name).is_ok()))
+        {
+            let (start, end) = pattern.split_once(CLUSTER_PLACEHOLDER)?;
+            let names = folders.iter().filter_map(|folder| folder.strip_prefix(start)?.strip_suffix(end));
+            return Some(ToolLayout {
+                clusters: names.map(str::to_owned).collect(),
+                paths: self.find_flux_paths(&pattern, &facts),
+                sources: vec![json!({ "flux": pattern })],
+                ..ToolLayout::default()
+            });
+        }
+        (folders.len() == 1).then(|| self.lay_out_flux(&roots, &facts)).flatten()
     }
 
-    /// The folders of clusters, each with the Kustomization by which Flux begins.
-    fn find_flux_layout(&self) -> Option<ToolLayout> {
-        let mut folders: BTreeSet<String> = BTreeSet::new();
-        for (path, text) in &self.repo().texts {
-            if let Some(above) = path.strip_suffix(BOOTSTRAP_FILE) {
-                folders.insert(above.trim_end_matches('/').to_owned());
-            } else if contains(text, b"FluxInstance") {
-                let documents = federate_yaml::read_stream(text).documents.into_iter();
-                let instances = documents.map(|document| document.value);
-                let paths = instances.filter(|value| pointer_text(value, "/kind") == "FluxInstance");
-                folders.extend(paths.filter_map(|value| {
-                    let path = pointer_text(&value, "/spec/sync/path").trim_start_matches('/').to_owned();
-                    normalize_path(&path).ok()
-                }));
+    /// The layout with these folders, each that of a cluster.
+    fn lay_out_flux(&self, roots: &BTreeSet<String>, facts: &FluxFacts<'_>) -> Option<ToolLayout> {
+        let mut layout = ToolLayout { clusters: facts.remote_clusters.clone(), ..ToolLayout::default() };
+        let mut patterns: BTreeSet<String> = BTreeSet::new();
+        for root in roots {
+            if let Some((pattern, name)) = find_cluster_name(root) {
+                layout.clusters.insert(name);
+                patterns.insert(pattern);
             }
         }
-        let mut layout = ToolLayout::default();
-        let mut patterns: BTreeSet<String> = BTreeSet::new();
-        for folder in &folders {
-            let (above, name) = folder.rsplit_once('/').unwrap_or(("", folder));
-            if safe_cluster(name).is_err() {
-                continue;
+        match roots.iter().next() {
+            Some(root) if patterns.is_empty() && roots.len() == 1 => {
+                layout.paths = self.find_flux_paths(root, facts);
+                layout.sources = vec![json!({ "flux": if root.is_empty() { "." } else { root } })];
+                layout.is_one_cluster = true;
+                return Some(layout);
             }
-            layout.clusters.insert(name.to_owned());
-            patterns.insert(join_path(above, CLUSTER_PLACEHOLDER));
+            _ => {}
         }
         if let [pattern] = patterns.iter().collect::<Vec<_>>().as_slice() {
-            layout.paths = self.find_flux_paths(pattern, &self.read_kustomizations());
+            layout.paths = self.find_flux_paths(pattern, facts);
         }
         layout.sources = patterns.into_iter().map(|pattern| json!({ "flux": pattern })).collect();
         (!layout.sources.is_empty()).then_some(layout)
@@ -204,10 +291,6 @@ fn shared_folder<'a>(a: &'a str, b: &str) -> &'a str {
     a.get(..length.saturating_sub(1)).unwrap_or_default()
 }
 
-fn join_path(folder: &str, name: &str) -> String {
-    if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
-}
-
 fn is_yaml(path: &str) -> bool {
     matches!(path.rsplit_once('.'), Some((_, "yaml" | "yml")))
 }
@@ -218,7 +301,24 @@ fn contains(text: &[u8], word: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::shared_folder;
+    use super::{cut_below_cluster, find_cluster_name, shared_folder};
+
+    #[test]
+    fn clusters_are_named_in_paths() {
+        for (folder, pattern, name) in [
+            ("clusters/eu-1", "clusters/{cluster}", "eu-1"),
+            ("kubernetes/clusters/prod/config", "kubernetes/clusters/{cluster}/config", "prod"),
+            ("kubernetes/main/flux", "kubernetes/{cluster}/flux", "main"),
+            ("hub", "{cluster}", "hub"),
+        ] {
+            let found = find_cluster_name(folder);
+            assert_eq!(found, Some((pattern.to_owned(), name.to_owned())), "{folder}");
+        }
+        assert_eq!(find_cluster_name("kubernetes/flux/cluster"), None);
+        assert_eq!(find_cluster_name(""), None);
+        assert_eq!(cut_below_cluster("k8s/clusters/prod/apps"), "k8s/clusters/prod");
+        assert_eq!(cut_below_cluster("k8s/prod/apps"), "k8s/prod/apps");
+    }
 
     #[test]
     fn folders_share_whole_names() {

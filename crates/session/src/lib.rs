@@ -75,5 +75,5 @@ pub use provenance::Provenance;
 pub use reconciler::servers::Surveyed;
 pub use reconciler::{AwaitingObjects, Purpose, ReconcileOptions, Reconciler};
 pub use session::{Destination, Session, SessionOptions, UpdateScope};
-pub use source_proposals::{SourceProposal, guess_clusters};
+pub use source_proposals::SourceProposal;
 pub use whatif::{ScenarioOutcome, ScenarioRunner, UnitOutcome};

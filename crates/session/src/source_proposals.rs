@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use federate_gitops::KUSTOMIZATIONS;
 use federate_repo::config::{CLUSTER_PLACEHOLDER, is_release_name};
-use federate_repo::{BuildRoot, BuildTool};
+use federate_repo::{BuildRoot, BuildTool, Repo};
 use serde_json::{Value, json};
 
 use crate::Session;
@@ -42,6 +43,29 @@ impl ChosenKustomization {
     }
 }
 
+/// Folders whose folders are named after clusters or environments.
+const ENVIRONMENT_FOLDERS: [&str; 9] =
+    ["cluster", "clusters", "env", "environments", "envs", "overlays", "regions", "stages", "tenants"];
+
+/// Usual names of environments.
+const ENVIRONMENTS: [&str; 12] = [
+    "dev",
+    "development",
+    "integration",
+    "live",
+    "prd",
+    "prod",
+    "production",
+    "qa",
+    "stage",
+    "staging",
+    "test",
+    "uat",
+];
+
+/// The most clusters that are guessed: folders that are more are of something else.
+const MAX_GUESSED: usize = 12;
+
 /// The pattern with `{cluster}` of folders that differ in one part of their paths only, if that part is the name of a cluster in
 /// each.
 pub(crate) fn name_by_cluster(folders: &[String], is_cluster: impl Fn(&str) -> bool) -> Option<String> {
@@ -78,7 +102,18 @@ impl Session {
         let charts = charts.filter(|build| !provided.has_chart(&build.name));
         let mut proposals: Vec<SourceProposal> =
             charts.map(|chart| SourceProposal::Source(self.propose_chart(chart, clusters))).collect();
-        proposals.extend(group_alternatives(builds).into_iter().map(|folders| {
+        let groups = group_alternatives(builds);
+        // Those of environments may build what has the name of each in it.
+        for folders in list_environments(self.repo()) {
+            let named =
+                |folder: &String| folder.rsplit('/').next().is_some_and(|name| clusters.contains(name));
+            let folders: Vec<String> = folders.into_iter().filter(named).collect();
+            if folders.len() > 1 && !groups.iter().flatten().any(|folder| folders.contains(folder)) {
+                let chosen = ChosenKustomization::from_folders(&folders, clusters);
+                proposals.push(SourceProposal::Source(chosen.to_entry()));
+            }
+        }
+        proposals.extend(groups.into_iter().map(|folders| {
             let chosen = ChosenKustomization::from_folders(&folders, clusters);
             match chosen.overlays {
                 Some(_) => SourceProposal::Source(chosen.to_entry()),
@@ -86,6 +121,11 @@ impl Session {
             }
         }));
         proposals
+    }
+
+    /// The names of clusters that the folders of kustomizations show, where no one names clusters; none if they show none.
+    pub fn guess_clusters(&self) -> BTreeSet<String> {
+        guess_names(self.repo())
     }
 
     fn propose_chart(&self, chart: &BuildRoot, clusters: &BTreeSet<&str>) -> Value {
@@ -107,22 +147,47 @@ impl Session {
     }
 }
 
-/// The names of clusters that the folders of kustomizations show, where no one names clusters: those by which folders differ that build the
-/// same objects.
-pub fn guess_clusters(builds: &[BuildRoot]) -> BTreeSet<String> {
-    let groups = group_alternatives(builds);
-    let names = groups.iter().filter_map(|folders| {
-        let pattern = name_by_cluster(folders, |_| true)?;
-        let (start, end) = pattern.split_once(CLUSTER_PLACEHOLDER)?;
-        Some(
-            folders
-                .iter()
-                .filter_map(|folder| folder.strip_prefix(start)?.strip_suffix(end))
-                .map(str::to_owned)
-                .collect::<Vec<_>>(),
-        )
-    });
-    names.flatten().collect()
+/// The names of clusters that the folders of kustomizations show, where no one names clusters: those by which folders differ that
+/// build the same objects, or that lie in a folder of environments. None if the folders of the repo differ in many ways.
+fn guess_names(repo: &Repo) -> BTreeSet<String> {
+    let groups = group_alternatives(&repo.builds);
+    let environments = list_environments(repo);
+    let environments =
+        environments.into_iter().filter(|folders| !groups.iter().flatten().any(|one| folders.contains(one)));
+    let mut sets: BTreeMap<BTreeSet<String>, usize> = BTreeMap::new();
+    for folders in groups.iter().cloned().chain(environments) {
+        let Some(pattern) = name_by_cluster(&folders, |_| true) else { continue };
+        let Some((start, end)) = pattern.split_once(CLUSTER_PLACEHOLDER) else { continue };
+        let names = folders.iter().filter_map(|folder| folder.strip_prefix(start)?.strip_suffix(end));
+        let names: BTreeSet<String> = names.map(str::to_owned).collect();
+        let above = start.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        let is_named_so = ENVIRONMENT_FOLDERS.contains(&above)
+            || names.iter().any(|name| ENVIRONMENTS.contains(&name.as_str()));
+        let is_version = names.iter().any(|name| is_version(name));
+        if names.len() <= MAX_GUESSED && !is_version {
+            *sets.entry(names).or_default() += if is_named_so { 2 } else { 1 };
+        }
+    }
+    // One that is named once, in a place that says nothing, may be anything.
+    sets.retain(|_, votes| *votes > 1);
+    let all: usize = sets.values().sum();
+    let mut left: Vec<(BTreeSet<String>, usize)> = sets.into_iter().collect();
+    left.sort_by_key(|(names, votes)| (*votes, names.len()));
+    let Some((mut guessed, mut votes)) = left.pop() else { return BTreeSet::new() };
+    // An environment may lack in some folders.
+    while let Some(at) = left.iter().position(|(names, _)| !names.is_disjoint(&guessed)) {
+        let (names, more) = left.remove(at);
+        guessed.extend(names);
+        votes += more;
+    }
+    if votes * 2 >= all && guessed.len() <= MAX_GUESSED { guessed } else { BTreeSet::new() }
+}
+
+/// Whether a name ends in a version (`stable-1.2`), as those of channels do.
+fn is_version(name: &str) -> bool {
+    let mut parts = name.rsplit(['-', 'v']).next().unwrap_or_default().split('.');
+    let is_number = |part: &str| part == "x" || part.bytes().all(|byte| byte.is_ascii_digit());
+    name.contains('.') && parts.all(|part| !part.is_empty() && is_number(part))
 }
 
 /// A name of a release that is like that of a chart.
@@ -131,6 +196,21 @@ fn release_name(chart: &str) -> String {
         chart.to_lowercase().replace(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '.', "-");
     let name = name.get(..name.len().min(53)).unwrap_or_default().trim_matches(['-', '.']).to_owned();
     if is_release_name(&name) { name } else { "release".to_owned() }
+}
+
+/// The folders of kustomizations beside each other in a folder of environments, in groups.
+fn list_environments(repo: &Repo) -> Vec<Vec<String>> {
+    let mut groups: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for file in repo.texts.keys() {
+        let Some((folder, name)) = file.rsplit_once('/') else { continue };
+        let above = folder.rsplit_once('/').map_or("", |(above, _)| above);
+        if KUSTOMIZATIONS.contains(&name)
+            && ENVIRONMENT_FOLDERS.contains(&above.rsplit('/').next().unwrap_or_default())
+        {
+            groups.entry(above).or_default().insert(folder.to_owned());
+        }
+    }
+    groups.into_values().filter(|folders| folders.len() > 1).map(|set| set.into_iter().collect()).collect()
 }
 
 /// The folders of kustomizations that build the same objects, in groups.

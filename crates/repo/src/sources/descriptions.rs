@@ -11,10 +11,9 @@ use federate_file_tree::{is_folder, is_within};
 use federate_gitops::vendored::VENDOR_HELP;
 use federate_gitops::{
     ArgoReader, ArgoSettings, BuildChanges, DescribedJob, DescribedSource, DescriptionError, FluxReader,
-    FluxSettings, GenerationUsage, KustomizationRules, is_argo_source, is_flux_source,
+    FluxSettings, GenerationUsage, KustomizationRules, is_argo_source, is_flux_source, list_kubeconfig_names,
 };
 use federate_kubernetes::finding::join_names;
-use federate_kubernetes::object::pointer_text;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, Severity};
 use serde_json::{Map, Value};
 
@@ -417,7 +416,7 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
                             if source.clusters.is_none() && source.unknown_destination.is_none() {
                                 source.clusters = runs.cluster.clone().map(|name| [name].into());
                             }
-                            match self.find_remote_cluster(&source) {
+                            match self.find_remote_cluster(&source, &found.object) {
                                 Ok(Some(remote)) => source.clusters = Some([remote].into()),
                                 Ok(None) => {}
                                 Err(error) => {
@@ -435,24 +434,25 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
         (sources, failed)
     }
 
-    /// The cluster of the inventory to which Flux applies a source with a kubeconfig: the one after which the Secret is named.
-    fn find_remote_cluster(&self, source: &DescribedSource) -> Result<Option<ClusterName>, DescriptionError> {
+    /// The cluster of the inventory to which Flux applies what an object with a kubeconfig describes.
+    fn find_remote_cluster(
+        &self,
+        source: &DescribedSource,
+        by: &Object,
+    ) -> Result<Option<ClusterName>, DescriptionError> {
         let Some(config) = &source.kube_config else { return Ok(None) };
-        let secret = pointer_text(config, "/secretRef/name");
-        let is_named = |cluster: &&Cluster| {
-            let rest = secret.strip_prefix(&*cluster.name);
-            let before = secret.strip_suffix(&*cluster.name);
-            rest.is_some_and(|rest| ["", "-kubeconfig", "-kube-config"].contains(&rest))
-                || before.is_some_and(|before| ["kubeconfig-", "kube-config-"].contains(&before))
-        };
-        match self.clusters.iter().find(is_named) {
+        let names = list_kubeconfig_names(config, by.id.namespace.as_deref().unwrap_or_default());
+        match names.into_iter().find_map(|name| self.by_name.get(name)) {
             Some(cluster) => Ok(Some(cluster.name.clone())),
             None if self.clusters.is_empty() => Ok(None),
             None => Err(DescriptionError::new(
                 "/spec/kubeConfig",
                 "Flux applies it to the cluster of `spec.kubeConfig`, and that is not known to be one of the inventory",
             )
-            .with_help("name the Secret after the cluster (`CLUSTER-kubeconfig`), or leave the object out of `sources`")),
+            .with_help(
+                "name the Secret after the cluster (`CLUSTER-kubeconfig`), or the namespace of the object, or leave the object out \
+                 of `sources`",
+            )),
         }
     }
 
