@@ -210,3 +210,25 @@ fn finalizers_stay_where_no_control_plane_places_the_object() {
     repo.run("render --out placed").code(0);
     assert_eq!(finalizers("placed"), [0, 0]);
 }
+
+/// Karmada leaves fields out that the controllers of each cluster set. Where it does not place the object, they are sent as written.
+#[test]
+fn fields_stay_where_no_control_plane_places_the_object() {
+    let job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: seed, namespace: shop}\nspec:\n  ttlSecondsAfterFinished: 600\n  template: {spec: {restartPolicy: Never, containers: [{name: a, image: a}]}}\n";
+    let service = "apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop, resourceVersion: '7'}\nspec: {clusterIP: 10.96.0.10, ports: [{port: 80}]}\nstatus: {loadBalancer: {}}\n";
+    let repo = Sandbox::new()
+        .file("job.yaml", job)
+        .file("service.yaml", service)
+        .file("federate.yaml", "clusters: [{name: m1}]\nunplaced: everywhere\n");
+    let ran = repo.run("render --out out").code(0);
+    assert!(!ran.err.contains("Karmada"), "{}", ran.err);
+    assert!(repo.read("out/m1/shop/job.batch_seed.yaml").contains("ttlSecondsAfterFinished: 600\n"));
+    let sent = repo.read("out/m1/shop/service_web.yaml");
+    assert!(sent.contains("clusterIP: 10.96.0.10\n"), "{sent}");
+    assert!(!sent.contains("resourceVersion") && !sent.contains("status"), "{sent}");
+    repo.write("policy.yaml", "apiVersion: policy.karmada.io/v1alpha1\nkind: PropagationPolicy\nmetadata: {name: p, namespace: shop}\nspec:\n  resourceSelectors: [{apiVersion: batch/v1, kind: Job}, {apiVersion: v1, kind: Service}]\n  placement: {}\n");
+    let ran = repo.run("render --out placed").code(0);
+    assert!(ran.err.contains("2 not-sent"), "{}", ran.err);
+    assert!(!repo.read("placed/m1/shop/job.batch_seed.yaml").contains("ttlSeconds"));
+    assert!(!repo.read("placed/m1/shop/service_web.yaml").contains("clusterIP"));
+}

@@ -186,7 +186,6 @@ fn place_everywhere(
 pub(super) fn place_unmatched(plane: &KarmadaPlanner<'_>, template: &Object) -> DialectDecisions {
     let mut decided = DialectDecisions::default();
     decided.placements.push(place_everywhere(plane, template, None));
-    decided.findings.extend(never_sent(template));
     decided
 }
 

@@ -248,8 +248,8 @@ struct Render<'r, 'a> {
     overwrite: bool,
     /// The policy that claims the template.
     claim: Option<ObjectRef>,
-    /// Whether finalizers stay: they do where Karmada does not place the object.
-    keeps_finalizers: bool,
+    /// Whether Karmada does not place the object, so that it is sent as it is.
+    is_placed_by_settings: bool,
 }
 
 /// Whether neither a policy nor a rule of Karmada places an object: `unplaced: everywhere` does, or a source that is built for some
@@ -273,7 +273,7 @@ impl<'r, 'a> Render<'r, 'a> {
             template,
             overwrite: allows_overwrite(plane, placement),
             claim: placement.policy.clone(),
-            keeps_finalizers: is_placed_by_settings(plane, placement, &template.object),
+            is_placed_by_settings: is_placed_by_settings(plane, placement, &template.object),
         }
     }
 
@@ -400,10 +400,11 @@ impl<'r, 'a> Render<'r, 'a> {
             body =
                 server_defaults::without_defaults(Some(written), Some(defaulted), body).unwrap_or_default();
         }
-        let finalizers =
-            value_at(&body, &["metadata", "finalizers"]).filter(|_| self.keeps_finalizers).cloned();
-        pruning::prune_manifest(&mut body, self.overwrite);
-        set_finalizers(&mut body, finalizers);
+        if self.is_placed_by_settings {
+            pruning::remove_server_fields(&mut body);
+        } else {
+            pruning::prune_manifest(&mut body, self.overwrite);
+        }
         let rendered = RenderedManifest { body, changes: former.changes };
         ManifestVariant { clusters: group.names.clone(), rendered: Ok(rendered) }
     }

@@ -5,7 +5,8 @@
 
 use serde_json::{Map, Value};
 
-const UNSENT_METADATA: [&str; 10] = [
+/// Metadata that the server of each cluster sets.
+const SERVER_METADATA: [&str; 8] = [
     "creationTimestamp",
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
@@ -14,9 +15,10 @@ const UNSENT_METADATA: [&str; 10] = [
     "resourceVersion",
     "selfLink",
     "uid",
-    "ownerReferences",
-    "finalizers",
 ];
+
+/// Metadata that Karmada does not send.
+const UNSENT_METADATA: [&str; 2] = ["ownerReferences", "finalizers"];
 
 pub(super) const STAMPED_LABELS: [&str; 6] = [
     "propagationpolicy.karmada.io/permanent-id",
@@ -60,10 +62,19 @@ pub(super) fn prune_manifest(manifest: &mut Value, overwrite: bool) {
 /// Removes the fields that are never sent.
 pub(super) fn remove_unsent_fields(manifest: &mut Value) {
     prune_by_kind(manifest);
+    remove_server_fields(manifest);
+    let Some(metadata) = object_at(manifest, "/metadata") else { return };
+    for key in UNSENT_METADATA {
+        metadata.shift_remove(key);
+    }
+}
+
+/// Removes the fields that the server of each cluster sets: the rest of an object that no control plane places is sent as it is.
+pub(super) fn remove_server_fields(manifest: &mut Value) {
     let Some(manifest) = manifest.as_object_mut() else { return };
     manifest.shift_remove("status");
     let Some(metadata) = manifest.get_mut("metadata").and_then(Value::as_object_mut) else { return };
-    for key in UNSENT_METADATA {
+    for key in SERVER_METADATA {
         metadata.shift_remove(key);
     }
 }
