@@ -32,7 +32,7 @@ pub(super) struct PlacementRefusal {
     pub reason: &'static str,
     pub message: String,
     /// What has to go for it to be placed.
-    pub cause: VerdictCause,
+    pub cause: Box<VerdictCause>,
     /// The invalid federated object and the place in it, if there is one.
     invalid: Option<(ObjectRef, Origin, String)>,
     help: &'static str,
@@ -45,7 +45,7 @@ impl PlacementRefusal {
         help: &'static str,
         cause: VerdictCause,
     ) -> Self {
-        Self { reason, message: message.into(), cause, invalid: None, help }
+        Self { reason, message: message.into(), cause: Box::new(cause), invalid: None, help }
     }
 }
 

@@ -125,7 +125,7 @@ fn explain_exclusion(
     cluster: &Cluster,
 ) -> Option<Exclusion> {
     if let Some(refusal) = &decision.refusal {
-        return Some(Exclusion::new(refusal.reason, &*refusal.message, refusal.cause.clone()));
+        return Some(Exclusion::new(refusal.reason, &*refusal.message, (*refusal.cause).clone()));
     }
     if !decision.own.get(index).copied().unwrap_or_default() {
         return Some(explain_own_exclusion(plane, decision, cluster));

@@ -264,7 +264,7 @@ fn explain_set(
         return (why, vec![names]);
     }
     let named = of_cluster.iter().find(|set| is_wanted(set)).or(of_cluster.first());
-    let set = named.map_or_else(|| member.set(), |set| set);
+    let set = named.copied().unwrap_or_else(|| member.set());
     let (mut reasons, mut causes) = (Vec::new(), Vec::new());
     if !is_wanted(set) {
         reasons.push("the placement does not name it in `clusterSets`".to_owned());

@@ -100,13 +100,11 @@ pub(super) fn explain_no_share(
         return ClusterExclusion::new(why, VerdictCause::PreviousPlan);
     }
     if !wanted.binpack && super::compute_weights(subject, wanted, chosen)[at] <= 0 && bounds[at].min <= 0 {
-        return match wanted.cluster_weights().weights {
-            true => ClusterExclusion::by_field("eligible, but its weight is 0", "placement"),
-            false => ClusterExclusion::by_cluster(
-                "eligible, but it has no free resources to weigh it by",
-                ClusterCause::Resources,
-            ),
-        };
+        if wanted.cluster_weights().weights {
+            return ClusterExclusion::by_field("eligible, but its weight is 0", "placement");
+        }
+        let why = "eligible, but it has no free resources to weigh it by";
+        return ClusterExclusion::by_cluster(why, ClusterCause::Resources);
     }
     if receives_without_current(subject, wanted, chosen, at, bounds) {
         let why = "eligible, but replicas stay where they are";
