@@ -85,6 +85,7 @@ impl PolicyPlanner for Toys<'_> {
             score: None,
             replicas: None,
             why: "by its name".to_owned(),
+            causes: Vec::new(),
         };
         Some(Explanation {
             dialect: "toy",

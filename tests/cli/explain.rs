@@ -1,5 +1,7 @@
 //! `federate explain`
 
+use serde_json::json;
+
 use crate::sandbox::{CLUSTERS, POLICY, Sandbox, WEB};
 
 #[test]
@@ -33,6 +35,9 @@ spec:
     }
     let json = repo.run("explain deployment/web -n shop -o json").code(0).json();
     assert_eq!(json["clusters"][2]["refusedBy"], "TaintToleration");
+    let taint = json!({"key": "gpu", "value": "only", "effect": "NoSchedule"});
+    assert_eq!(json["clusters"][2]["causes"], json!([{"cluster": {"taint": taint}}]), "{json}");
+    assert!(json["clusters"][0].get("causes").is_none(), "{json}");
 }
 
 #[test]

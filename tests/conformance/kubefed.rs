@@ -55,7 +55,7 @@ pub(crate) fn verify(case: &Value) -> Result<(), String> {
 
 /// The objects of a case. Some of Federation v1 have neither its clusters nor its annotations, but were recorded with its
 /// controllers: another object says whose they are.
-fn files(case: &Value) -> Value {
+pub(crate) fn files(case: &Value) -> Value {
     let mut files = case["files"].clone();
     if case["id"].as_str().unwrap().starts_with("kubefed/v1") {
         files.as_array_mut().unwrap().push(json!({

@@ -6,6 +6,9 @@
 //! which fail it the day they pass. A family that no test verifies, a filter that no case passes, and an id in
 //! `known-gaps.txt` that no case has fail it too.
 //!
+//! Then the reasons that explanations give in all cases are tried (`reasons.rs`); `reasons` in place of an id tries only them,
+//! and `reasons PART-OF-AN-ID` those of some cases.
+//!
 //! The cases in `readable/` are compared with those of the same ids (`readable.rs`).
 //!
 //! Cases of builds need helm and kustomize or kubectl. Without these, they are counted on the last line as not run; they fail with `CI` or
@@ -66,6 +69,8 @@ mod members;
 mod ocm;
 mod ocm_works;
 mod readable;
+mod reason_cases;
+mod reasons;
 mod run;
 mod yaml;
 
@@ -180,13 +185,22 @@ fn main() -> ExitCode {
         return show(&root, arguments.get(at + 1), arguments.get(at + 2));
     }
     let shown = if arguments.iter().any(|a| a == "--all") { usize::MAX } else { SHOWN };
-    let wanted = arguments.into_iter().find(|arg| !arg.starts_with('-')).unwrap_or_default();
+    let mut filters = arguments.into_iter().filter(|arg| !arg.starts_with('-')).peekable();
+    let only_reasons = filters.next_if(|filter| filter == "reasons").is_some();
+    let wanted = filters.next().unwrap_or_default();
     let gaps = Gaps::read(&std::fs::read_to_string(here.join("known-gaps.txt")).expect("known-gaps.txt"));
     let mut total = Total { shown, ..Total::default() };
     let mut readable = ReadableCases::read(&here);
     let mut known: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut tried = Vec::new();
     for (name, path) in cases::families(&root) {
         let mut all = cases::read(&path);
+        if only_reasons || wanted.is_empty() {
+            tried.extend(all.iter().filter(|case| id(case).contains(&wanted)).cloned());
+        }
+        if only_reasons {
+            continue;
+        }
         readable.compare(&all);
         for case in &all {
             known.entry(cases::family(id(case)).to_owned()).or_default().insert(id(case).to_owned());
@@ -195,6 +209,12 @@ fn main() -> ExitCode {
         if !all.is_empty() {
             run_family(&name, &all, &gaps, &mut total);
         }
+    }
+    if !tried.is_empty() {
+        total.failed += reason_cases::try_reasons(&tried, shown);
+    }
+    if only_reasons {
+        return if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     let whole = elsewhere.is_none();
     for id in gaps.stale(&known, whole) {

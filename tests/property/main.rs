@@ -26,6 +26,8 @@ use fleet::{Change, REGISTRY, fleet};
 
 mod builds;
 mod fleet;
+#[path = "../conformance/reasons.rs"]
+mod reasons;
 mod recorded;
 
 /// The plan and every cluster's manifests, as one text.
@@ -172,6 +174,36 @@ proptest! {
                 prop_assert_eq!(region == "r1", other);
             }
         }
+    }
+}
+
+/// A fleet after an earlier plan.
+fn world(fleet: &fleet::Fleet, previous: federate_dialect::Plan) -> reasons::World {
+    let documents = fleet.files().into_iter().flat_map(|file| {
+        let documents = federate_yaml::read_stream(&file.bytes).documents.into_iter();
+        documents.map(|document| document.value).filter(|value| !value.is_null())
+    });
+    let previous = federate_dialect::PreviousPlan::new(previous);
+    reasons::World {
+        objects: documents.collect(),
+        config: Config::default(),
+        settings: federate_engine::EngineSettings { previous, ..Default::default() },
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn without_what_a_reason_names_the_answer_is_another(
+        fleet in fleet(),
+        (change, at) in (prop::sample::select(&Change::ALL[..]), 0usize..100),
+    ) {
+        let first = world(&fleet, Default::default());
+        let then = world(&fleet.changed(change, at), reasons::plan_world(&first));
+        let reasons = reasons::Reasons::of_world(&first).merge(reasons::Reasons::of_world(&then));
+        let all: usize = reasons.counts.values().sum();
+        prop_assert!(reasons.wrong.is_empty(), "of {} reasons:\n{}", all, reasons.wrong.join("\n"));
     }
 }
 

@@ -60,7 +60,7 @@ pub use decision_keys::DecisionKeys;
 pub use decisions::{ClusterDependency, DecisionSubject, DialectDecisions, TemplateReads};
 pub use deletion::{DeletionProgress, DeletionState};
 pub use dialects::Dialects;
-pub use explanation::{ClusterVerdict, Explanation, OverrideChange};
+pub use explanation::{ClusterCause, ClusterVerdict, Explanation, OverrideChange, VerdictCause};
 pub use failover::{
     BEFORE_SCENARIO, Evictions, FailoverOutcome, MigrationOutcome, OutageStep, PodCount, PodCounts,
     ScenarioMoment, TaintedSince,

@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::interpreter::InterpreterFailure;
 use super::policies::{self, Claim, PolicyMatch, PolicyVersion, PropagationPolicy, propagates_everywhere};
 use super::schedule::{
-    self, DivisionStrategy, LastScheduling, Scheduled, Scheduler, SchedulingFailure, SchedulingReason,
-    SchedulingSubject, SchedulingTrace,
+    self, DivisionStrategy, HeldBack, LastScheduling, Scheduled, Scheduler, SchedulingFailure,
+    SchedulingReason, SchedulingSubject, SchedulingTrace,
 };
 use super::selector::ImplicitPriority;
 use super::state::{KarmadaState, is_scheduled};
@@ -18,6 +20,7 @@ use super::{KarmadaPlanner, NAME, defaults};
 use federate_dialect::scheduler_state::compute_template_digest;
 use federate_dialect::{
     ClusterDependency, DialectDecisions, Placed, PlacedClusters, Placement, PreviousPlan, Unschedulable,
+    VerdictCause,
 };
 use federate_kubernetes::schema::find_similar;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, Severity};
@@ -406,6 +409,38 @@ impl<'d, 'a> SchedulingDecision<'d, 'a> {
         }
     }
 
+    /// The template.
+    pub(super) fn template_id(&self) -> &ObjectRef {
+        &self.template.id
+    }
+
+    /// The cause of a share of 0 replicas: their number, or, where the template has none, that they are divided.
+    pub(super) fn share_cause(&self) -> VerdictCause {
+        let has_number = ["replicas", "parallelism"]
+            .iter()
+            .any(|field| self.template.value_at(&["spec", field]).is_some_and(Value::is_number));
+        if has_number {
+            VerdictCause::Replicas { object: self.template.id.clone() }
+        } else {
+            VerdictCause::field(&self.policy.object.id, "/spec/placement/replicaScheduling")
+        }
+    }
+
+    /// The causes of a verdict. An earlier version of the policy, which counts, is in the previous plan alone.
+    pub(super) fn attribute_causes(&self, causes: Vec<VerdictCause>) -> Vec<VerdictCause> {
+        let is_earlier = matches!(self.policy, PolicyVersion::Earlier(_));
+        let policy = &self.policy.object.id;
+        let attribute = |cause| match cause {
+            VerdictCause::Field { object, .. } | VerdictCause::NotSelected { object, .. }
+                if is_earlier && object == *policy =>
+            {
+                VerdictCause::PreviousPlan
+            }
+            cause => cause,
+        };
+        causes.into_iter().map(attribute).collect()
+    }
+
     pub(super) fn build_scheduler(&self) -> Scheduler<'_> {
         let KarmadaPlanner { behaviour, clusters, estimator, .. } = self.plane;
         Scheduler { behaviour, clusters, estimator }
@@ -431,9 +466,11 @@ impl<'d, 'a> SchedulingDecision<'d, 'a> {
             let message =
                 format!("the policy names the scheduler `{other}`; that of Karmada is `{DEFAULT_SCHEDULER}`");
             row.unschedulable = Some(Unschedulable { reason: "OtherScheduler".to_owned(), message });
+            trace.held_back = Some(HeldBack::OtherScheduler);
         } else if self.state.suspended {
             trace.add_step(|| "not scheduled: the scheduling of its binding is suspended".to_owned());
             row.unschedulable = self.previous.and_then(|p| p.unschedulable.clone());
+            trace.held_back = Some(HeldBack::Suspended);
         } else if let Some(why) = self.find_trigger() {
             trace.add_step(|| format!("scheduled: {why}"));
             depends = ClusterDependency::Inventory;
@@ -446,10 +483,14 @@ impl<'d, 'a> SchedulingDecision<'d, 'a> {
                 trace,
             ) {
                 Ok(scheduled) => self.record_success(&mut row, &mut state, scheduled),
-                Err(failure) => self.record_failure(&mut row, &mut state, &failure),
+                Err(failure) => {
+                    trace.held_back = Some(HeldBack::Failed);
+                    self.record_failure(&mut row, &mut state, &failure);
+                }
             }
         } else {
             trace.add_step(|| "not scheduled again: nothing has changed that requires it, so the previous placement is kept".to_owned());
+            trace.held_back = Some(HeldBack::Kept);
             // The result of the last scheduling still applies.
             row.unschedulable = self.previous.and_then(|p| p.unschedulable.clone());
         }

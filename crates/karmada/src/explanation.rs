@@ -3,12 +3,12 @@
 
 use super::decision::SchedulingDecision;
 use super::policies::{self, Claim, PolicyMatch, PropagationPolicy};
-use super::schedule::{DivisionStrategy, SchedulingTrace, ignores_spread_constraints};
+use super::schedule::{DivisionStrategy, FailedStep, HeldBack, SchedulingTrace, UnusedReason};
 use super::selector::ImplicitPriority;
 use super::state::{KarmadaState, is_scheduled};
 use super::{KarmadaPlanner, NAME, RELEASES, manifest};
-use federate_dialect::{ClusterVerdict, Explanation, Placement, PreviousPlan};
-use federate_kubernetes::Object;
+use federate_dialect::{ClusterCause, ClusterVerdict, Explanation, Placement, PreviousPlan, VerdictCause};
+use federate_kubernetes::{Object, ObjectRef};
 
 /// Explains a template's placement; `None` when nothing places it. `placed` is its row of the plan.
 pub(super) fn explain_placement(
@@ -43,7 +43,7 @@ pub(super) fn explain_placement(
         }
     };
     let (placement, _) = decision.schedule_if_triggered(&mut trace);
-    let mut clusters = explain_clusters(plane, &decision, &placement);
+    let mut clusters = explain_clusters(plane, &decision, &placement, &trace);
     let placement = placed.cloned().unwrap_or(placement);
     trace.add_steps(|| manifest::random_completions(plane, &placement, template));
     trace.add_steps(|| resolved_by_chance(plane, &placement));
@@ -51,6 +51,7 @@ pub(super) fn explain_placement(
     for row in clusters.iter_mut().filter(|row| !row.chosen) {
         if placement.clusters.contains_cluster(&row.cluster) {
             row.chosen = true;
+            row.causes.clear();
             row.why = needed.clone().unwrap_or_default();
         }
     }
@@ -112,13 +113,21 @@ fn without_policy(plane: &KarmadaPlanner<'_>, placement: &Placement) -> Explanat
     let has_destination = template.is_some_and(|template| template.has_destination);
     let verdicts = plane.clusters.iter().map(|cluster| {
         let chosen = placement.clusters.contains_cluster(&cluster.name);
-        let why = match (chosen, placement.required_by.is_empty()) {
-            (true, _) if is_scheduled(placement) => "it stays where it was placed",
-            (true, true) if has_destination => "its source is built for it",
-            (true, true) => "every cluster receives it",
-            (false, true) if has_destination => "its source is not built for it",
-            (true, false) => "an object that refers to it is placed there",
-            (false, _) => "no object that refers to it is placed there",
+        let follows = |leader: &ObjectRef| VerdictCause::Follows { leader: leader.clone() };
+        let (why, causes) = match (chosen, placement.required_by.is_empty()) {
+            (true, _) if is_scheduled(placement) => ("it stays where it was placed", Vec::new()),
+            (true, true) if has_destination => ("its source is built for it", Vec::new()),
+            (true, true) => ("every cluster receives it", Vec::new()),
+            (true, false) => ("an object that refers to it is placed there", Vec::new()),
+            (false, true) if has_destination => ("its source is not built for it", Vec::new()),
+            (false, false) => (
+                "no object that refers to it is placed there",
+                placement.required_by.iter().map(follows).collect(),
+            ),
+            (false, true) if is_scheduled(placement) => {
+                ("it stays where it was placed, which is not there", vec![VerdictCause::PreviousPlan])
+            }
+            (false, true) => ("it is being deleted", vec![VerdictCause::Cluster(ClusterCause::Deleting)]),
         };
         ClusterVerdict {
             cluster: cluster.name.clone(),
@@ -127,6 +136,7 @@ fn without_policy(plane: &KarmadaPlanner<'_>, placement: &Placement) -> Explanat
             score: None,
             replicas: None,
             why: why.to_owned(),
+            causes,
         }
     });
     Explanation {
@@ -175,6 +185,7 @@ fn explain_clusters(
     plane: &KarmadaPlanner<'_>,
     decision: &SchedulingDecision<'_, '_>,
     placement: &Placement,
+    trace: &SchedulingTrace,
 ) -> Vec<ClusterVerdict> {
     let available = decision.build_scheduler().available_replicas(&decision.workload);
     let affinity = KarmadaState::from_scheduler_state(&placement.scheduler_state).affinity;
@@ -184,24 +195,26 @@ fn explain_clusters(
     // Spread constraints prefer clusters with more available replicas.
     let by_capacity = matches!(strategy, DivisionStrategy::Dynamic | DivisionStrategy::Aggregated)
         || !policy.spec.placement.spread_constraints.is_empty();
-    let unused = unused_reason(decision, placement, strategy);
     let eligibility = policy.cluster_eligibility(plane.clusters);
-    let refusals = decision.build_scheduler().explain_refusals(
-        &subject,
-        &policy.spec.placement,
-        eligibility,
-        affinity.as_deref(),
-    );
+    let refusals =
+        decision.build_scheduler().explain_refusals(&subject, policy, eligibility, affinity.as_deref());
     let rows = plane.clusters.iter().zip(refusals).enumerate();
     rows.map(|(index, (cluster, refusal))| {
         let placed = placement.clusters.find_cluster(&cluster.name);
-        let mut why = match refusal.as_ref() {
-            Some((_, words)) if placed.is_some() => format!("kept from the previous plan, although {words}"),
-            Some((_, words)) => words.clone(),
-            None if placed.is_some() => "chosen".to_owned(),
-            None => format!("eligible, but {unused}"),
+        let is_eligible = refusal.is_none();
+        let refused_by = refusal.as_ref().map(|refusal| refusal.filter);
+        let (mut why, causes) = match refusal {
+            Some(refusal) if placed.is_some() => {
+                (format!("kept from the previous plan, although {}", refusal.why), Vec::new())
+            }
+            Some(refusal) => (refusal.why, refusal.causes),
+            None if placed.is_some() => ("chosen".to_owned(), Vec::new()),
+            None => {
+                let (unused, causes) = explain_unused(decision, trace, affinity.as_deref(), index);
+                (format!("eligible, but {unused}"), causes)
+            }
         };
-        if by_capacity && decision.workload.replicas > 0 && refusal.is_none() {
+        if by_capacity && decision.workload.replicas > 0 && is_eligible {
             match cluster.capacity {
                 Some(_) if available[index] == 1 => why.push_str("; 1 replica was available"),
                 Some(_) => why.push_str(&format!("; {} replicas were available", available[index])),
@@ -211,34 +224,68 @@ fn explain_clusters(
         ClusterVerdict {
             cluster: cluster.name.clone(),
             chosen: placed.is_some(),
-            refused_by: refusal.map(|(name, _)| name),
+            refused_by,
             score: Some(subject.locality_score(index)),
             replicas: placed.and_then(|p| p.replicas),
             why,
+            causes: decision.attribute_causes(causes),
         }
     })
     .collect()
 }
 
 /// Why an eligible cluster does not receive the object.
-fn unused_reason(
+fn explain_unused(
     decision: &SchedulingDecision<'_, '_>,
-    placement: &Placement,
-    strategy: DivisionStrategy,
-) -> &'static str {
-    if placement.unschedulable.is_some() {
-        return "the object could not be scheduled";
-    }
-    if decision.find_trigger().is_none() {
-        return "the previous placement is kept";
-    }
-    let wanted = &decision.policy.spec.placement;
-    if !wanted.spread_constraints.is_empty() && !ignores_spread_constraints(wanted) {
-        return "the spread constraints are satisfied without it";
-    }
-    match strategy {
-        DivisionStrategy::Static => "its share by weight is 0 replicas",
-        DivisionStrategy::Aggregated => "fewer clusters take all replicas",
-        _ => "its share is 0 replicas",
-    }
+    trace: &SchedulingTrace,
+    affinity: Option<&str>,
+    index: usize,
+) -> (&'static str, Vec<VerdictCause>) {
+    let policy = &decision.policy.object.id;
+    let field = |path: &str| VerdictCause::field(policy, path);
+    let replicas = || decision.share_cause();
+    let failed = trace.find_failed_step(affinity);
+    let (why, cause) = match (trace.held_back, trace.find_unused(index)) {
+        (Some(HeldBack::OtherScheduler), _) => {
+            ("another scheduler is to decide", field("/spec/schedulerName"))
+        }
+        (Some(HeldBack::Suspended), _) => ("its scheduling is suspended", VerdictCause::PreviousPlan),
+        (Some(HeldBack::Kept), _) => ("the previous placement is kept", VerdictCause::PreviousPlan),
+        // The available replicas of all clusters together may then exceed 32 bits.
+        (Some(HeldBack::Failed), _)
+            if failed == Some(FailedStep::Division) && decision.workload.replicas == 0 =>
+        {
+            ("the object could not be scheduled", replicas())
+        }
+        (Some(HeldBack::Failed), _) if failed == Some(FailedStep::Division) => {
+            ("the object could not be scheduled", VerdictCause::Cluster(ClusterCause::Resources))
+        }
+        (Some(HeldBack::Failed), _) => {
+            ("the object could not be scheduled", field("/spec/placement/spreadConstraints"))
+        }
+        (None, Some(UnusedReason::NoWeight)) => (
+            "it has no static weight",
+            field("/spec/placement/replicaScheduling/weightPreference/staticWeightList"),
+        ),
+        (None, Some(UnusedReason::Weight)) => ("its share by weight is 0 replicas", replicas()),
+        (None, Some(UnusedReason::NoRoom)) => {
+            ("no replica fits there", VerdictCause::Cluster(ClusterCause::Resources))
+        }
+        (None, Some(UnusedReason::Available)) => ("its share is 0 replicas", replicas()),
+        (None, Some(UnusedReason::Aggregated)) => ("fewer clusters take all replicas", replicas()),
+        (None, Some(UnusedReason::EarlierTier)) => {
+            ("the clusters of an earlier affinity take all replicas", replicas())
+        }
+        (None, Some(UnusedReason::Placed)) => {
+            ("no replica is added to those that are placed", VerdictCause::PreviousPlan)
+        }
+        (None, Some(UnusedReason::NoReplicas)) => {
+            let object = decision.template_id().clone();
+            ("the object asks for 0 replicas", VerdictCause::Replicas { object })
+        }
+        (None, Some(UnusedReason::Spread) | None) => {
+            ("the spread constraints are satisfied without it", field("/spec/placement/spreadConstraints"))
+        }
+    };
+    (why, vec![cause])
 }

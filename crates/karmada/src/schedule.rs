@@ -6,7 +6,10 @@
 //!
 //! Every cluster is known by its index in the inventory, which is in name order.
 
+use std::collections::BTreeMap;
+
 use super::api::{KarmadaPlacement, ReplicaScheduling};
+use super::policies::PropagationPolicy;
 use super::version::{CapacityReason, DeletingClusters, KarmadaBehaviour, Reschedule};
 use super::workload::Workload;
 use federate_kubernetes::{Cluster, ClusterName};
@@ -25,7 +28,7 @@ mod trigger;
 mod webster;
 
 pub(super) use division::{compute_shares, random_parties};
-pub(super) use eligibility::{PolicyEligibility, tolerates_taint};
+pub(super) use eligibility::{FilterRefusal, PolicyEligibility, tolerates_taint};
 pub(super) use estimate::Estimator;
 pub(super) use selection::ignores_spread_constraints;
 pub(super) use trigger::{LastScheduling, reschedule_reason};
@@ -134,6 +137,7 @@ struct Scheduling<'s> {
 pub(super) struct SchedulingFailure {
     pub(super) reason: SchedulingReason,
     pub(super) message: String,
+    pub(super) step: FailedStep,
 }
 
 /// The Scheduled condition's reasons.
@@ -155,8 +159,9 @@ impl SchedulingReason {
 }
 
 impl SchedulingFailure {
+    /// The spread constraints, or the affinity groups, leave nothing to choose.
     fn scheduler_error(message: impl Into<String>) -> Self {
-        Self { reason: SchedulingReason::SchedulerError, message: message.into() }
+        Self { reason: SchedulingReason::SchedulerError, message: message.into(), step: FailedStep::Spread }
     }
 
     /// The chosen clusters have too few available replicas.
@@ -165,19 +170,72 @@ impl SchedulingFailure {
             CapacityReason::SchedulerError => SchedulingReason::SchedulerError,
             CapacityReason::Unschedulable => SchedulingReason::Unschedulable,
         };
-        Self { reason, message: message.into() }
+        Self { reason, message: message.into(), step: FailedStep::Division }
     }
 }
 
-/// The steps of a decision in words, if they are recorded.
+/// Why a cluster that passes the filters does not receive the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum UnusedReason {
+    /// The spread constraints choose others.
+    Spread,
+    /// The static weights name others.
+    NoWeight,
+    /// Its share by weight is less than one replica.
+    Weight,
+    /// No replica fits there.
+    NoRoom,
+    /// Its share by available replicas is less than one replica.
+    Available,
+    /// Fewer clusters take all replicas.
+    Aggregated,
+    /// The clusters of an earlier affinity take all replicas.
+    EarlierTier,
+    /// The object is scaled down in the clusters that have it, or does not move.
+    Placed,
+    /// The object asks for 0 replicas.
+    NoReplicas,
+}
+
+/// Why no cluster receives the object anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HeldBack {
+    /// The policy names another scheduler.
+    OtherScheduler,
+    /// The scheduling of its binding is suspended.
+    Suspended,
+    /// Nothing has changed that requires a scheduling.
+    Kept,
+    /// The scheduling failed.
+    Failed,
+}
+
+/// The step of a scheduling that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FailedStep {
+    /// Every cluster is refused.
+    Filter,
+    /// The spread constraints cannot be satisfied.
+    Spread,
+    /// The replicas do not fit.
+    Division,
+}
+
+/// What explains a decision, if that is recorded: its steps in words, and why clusters are left out.
 #[derive(Debug, Default)]
 pub(super) struct SchedulingTrace {
     steps: Option<Vec<String>>,
+    /// By cluster index, of the affinity group that was tried last; the later entry counts.
+    unused: BTreeMap<usize, UnusedReason>,
+    /// Why no cluster receives the object anew, if so.
+    pub(super) held_back: Option<HeldBack>,
+    /// The step that failed for each affinity group that was tried.
+    failed: Vec<(Option<String>, FailedStep)>,
 }
 
 impl SchedulingTrace {
     pub(super) fn with_recording() -> Self {
-        Self { steps: Some(Vec::new()) }
+        Self { steps: Some(Vec::new()), ..Self::default() }
     }
 
     pub(super) fn into_steps(self) -> Vec<String> {
@@ -193,6 +251,28 @@ impl SchedulingTrace {
         if let Some(steps) = &mut self.steps {
             steps.extend(text());
         }
+    }
+
+    /// Records why clusters are left out, if it turns out that they are.
+    fn add_unused(&mut self, clusters: impl IntoIterator<Item = usize>, reason: UnusedReason) {
+        if self.is_recorded() {
+            self.unused.extend(clusters.into_iter().map(|index| (index, reason)));
+        }
+    }
+
+    /// The step that failed for an affinity group, or else for the first one.
+    pub(super) fn find_failed_step(&self, affinity: Option<&str>) -> Option<FailedStep> {
+        let group = self.failed.iter().find(|(name, _)| name.as_deref() == affinity).or(self.failed.first());
+        group.map(|(_, step)| *step)
+    }
+
+    fn is_recorded(&self) -> bool {
+        self.steps.is_some()
+    }
+
+    /// Why a cluster that passes the filters is left out.
+    pub(super) fn find_unused(&self, index: usize) -> Option<UnusedReason> {
+        self.unused.get(&index).copied()
     }
 }
 
@@ -248,6 +328,9 @@ impl Scheduler<'_> {
                 Ok(scheduled) => return Ok(Scheduled { affinity: term.name.clone(), ..scheduled }),
                 Err(failure) => {
                     trace.add_step(|| format!("{}: {}", failure.reason.name(), failure.message));
+                    if trace.is_recorded() {
+                        trace.failed.push((term.name.clone(), failure.step));
+                    }
                     first_failure.get_or_insert(failure);
                 }
             }
@@ -257,26 +340,24 @@ impl Scheduler<'_> {
         }))
     }
 
-    /// The filter that refuses each cluster, if one does, in words; for the affinity group that was
-    /// used, or else the first one.
+    /// The filter that refuses each cluster, if one does; for the affinity group that was used, or else the first one.
     pub(super) fn explain_refusals(
         &self,
         subject: &SchedulingSubject<'_>,
-        placement: &KarmadaPlacement,
+        policy: &PropagationPolicy<'_>,
         eligibility: &PolicyEligibility,
         affinity: Option<&str>,
-    ) -> Vec<Option<(&'static str, String)>> {
-        let taken =
-            eligibility.terms.iter().find(|t| t.name.as_deref() == affinity).or(eligibility.terms.first());
+    ) -> Vec<Option<FilterRefusal>> {
+        let terms = &eligibility.terms;
+        let group = terms.iter().position(|term| term.name.as_deref() == affinity).unwrap_or(0);
         let clusters = self.clusters.iter().enumerate();
         clusters
             .map(|(index, cluster)| {
                 if self.behaviour.deleting == DeletingClusters::Never && cluster.deleting {
-                    return Some(("deleting", "it is being deleted".to_owned()));
+                    return Some(FilterRefusal::by_deletion());
                 }
-                let filter = eligibility.find_tier(taken?, subject, index).err()?;
-                let reason = eligibility::refusal_reason(filter, placement, cluster, subject.kind);
-                Some((filter.name(), reason))
+                let filter = eligibility.find_tier(terms.get(group)?, subject, index).err()?;
+                Some(FilterRefusal::new(filter, policy, group, cluster, subject.kind))
             })
             .collect()
     }
@@ -300,6 +381,8 @@ impl Scheduling<'_> {
     ) -> Result<Scheduled, SchedulingFailure> {
         let mut candidates = self.filter_clusters(term, estimates)?;
         candidates.sort_unstable_by(Candidate::candidate_order);
+        trace.unused.clear();
+        trace.add_unused(candidates.iter().map(|candidate| candidate.index), UnusedReason::Spread);
         let chosen = selection::select_clusters(self, candidates, trace)?;
         let mut clusters: Vec<(usize, Option<i64>)> = if self.subject.workload.is_workload() {
             let by_tier = term.overflows
@@ -363,7 +446,7 @@ fn no_cluster_fit(mut refused: Vec<SchedulerFilter>) -> SchedulingFailure {
     } else {
         format!("0/{total} clusters are available: {}", reasons.join(", "))
     };
-    SchedulingFailure { reason: SchedulingReason::NoClusterFit, message }
+    SchedulingFailure { reason: SchedulingReason::NoClusterFit, message, step: FailedStep::Filter }
 }
 
 fn describe_filter(filter: SchedulerFilter) -> &'static str {

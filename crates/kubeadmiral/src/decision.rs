@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use super::effective_policy::EffectivePolicy;
 use super::migration::{self, CapacityEstimates, MigrationConfiguration};
-use super::policies::{KubeAdmiralPolicy, UnusablePolicy, named_policy};
+use super::policies::{KubeAdmiralPolicy, UnusablePolicy, named_policy, policy_reference};
 use super::profile::Plugins;
-use super::schedule::{self, ClusterTrace, GPU, ScheduleResult};
+use super::schedule::{self, ClusterExclusion, ClusterTrace, GPU, ScheduleResult};
 use super::state::{KubeAdmiralState, PendingController};
 use super::trigger::{self, SchedulingTriggers, TriggerClusters, TriggerVerdict};
 use super::types::TypeConfig;
 use super::{KubeAdmiralPlanner, NAME, keys, overrides, podspec};
 use federate_dialect::scheduler_state::compute_template_digest;
-use federate_dialect::{Placed, PlacedClusters, Placement, PreviousPlan, Unschedulable};
+use federate_dialect::{Placed, PlacedClusters, Placement, PreviousPlan, Unschedulable, VerdictCause};
+use federate_kubernetes::pointer::escape;
 use federate_kubernetes::{ClusterName, Object, ObjectRef, pods};
 
 /// A decision about a template.
@@ -80,6 +81,10 @@ impl Answer {
             schedules: true,
         }
     }
+}
+
+fn profile_reference(name: &str) -> ObjectRef {
+    policy_reference("SchedulingProfile", None, name)
 }
 
 fn unschedulable_because(reason: &str, message: impl Into<String>) -> Unschedulable {
@@ -162,6 +167,10 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
         let answer = match pending {
             // The scheduler does not act while a later controller is pending.
             Some(PendingController::Overrides) => {
+                if let Some(trace) = trace {
+                    let why = "it waits until its overrides can be applied";
+                    trace.held_back = Some(ClusterExclusion::new(why, VerdictCause::PreviousPlan));
+                }
                 Answer { deferred: self.scheduler_state.deferred.clone(), ..self.keep_placement(None) }
             }
             _ => self.compute_answer(id.as_ref(), trace),
@@ -253,15 +262,22 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
         Answer { fails: true, ..self.keep_placement(Some(problem)) }
     }
 
-    fn compute_answer(&self, id: Option<&ObjectRef>, trace: Option<&mut ClusterTrace>) -> Answer {
+    fn compute_answer(&self, id: Option<&ObjectRef>, mut trace: Option<&mut ClusterTrace>) -> Answer {
+        let mut hold_back = |why: &str, cause: VerdictCause| {
+            if let Some(trace) = &mut trace {
+                trace.held_back = Some(ClusterExclusion::new(why, cause));
+            }
+        };
         let policy = id.and_then(|id| self.plane.policies.get(id));
         if let (Some(id), None) = (id, policy) {
             let message = format!("there is no {id}");
+            hold_back(&message, VerdictCause::Missing { object: id.clone() });
             return self.fail_scheduling(unschedulable_because("PolicyNotFound", message));
         }
         let plugins = policy.map(|p| self.plane.policies.select_plugins(p)).transpose();
         if let Err(UnusablePolicy::NoProfile(name)) = &plugins {
             let message = format!("there is no SchedulingProfile `{name}`");
+            hold_back(&message, VerdictCause::Missing { object: profile_reference(name) });
             return self.fail_scheduling(unschedulable_because("SchedulingProfileNotFound", message));
         }
         let now = self.build_triggers(policy);
@@ -271,6 +287,16 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
             policy.map(|p| &p.spec),
         );
         let disabled = self.scheduling_disabled();
+        if let Some(disabled) = &disabled {
+            let path = keys::annotation_pointer(keys::NO_SCHEDULING);
+            hold_back(&disabled.message, VerdictCause::field(&self.template.id, path));
+        } else if policy.is_none() {
+            let path = format!("/metadata/labels/{}", escape(keys::POLICY));
+            let cause = VerdictCause::Absent { object: self.template.id.clone(), path };
+            hold_back("the template names no policy", cause);
+        } else if matches!(verdict, TriggerVerdict::Stay(_)) {
+            hold_back("it is not scheduled again, and stays where it is", VerdictCause::PreviousPlan);
+        }
         match verdict {
             TriggerVerdict::Stay(deferred) => Answer {
                 deferred,
@@ -348,7 +374,7 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
         policy: Option<&KubeAdmiralPolicy<'_>>,
         plugins: Result<Option<&Plugins>, UnusablePolicy>,
         now: &SchedulingTriggers,
-        trace: Option<&mut ClusterTrace>,
+        mut trace: Option<&mut ClusterTrace>,
     ) -> Answer {
         let Some(policy) = policy else {
             return Answer::from_schedule(PlacedClusters::default(), Self::missing_policy(None), now);
@@ -356,16 +382,28 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
         let wanted = self.effective_policy(policy);
         let subject = match self.scheduling_unit(policy, &wanted) {
             Ok(subject) => subject,
-            Err(problem) => return self.fail_scheduling(problem),
+            Err(problem) => {
+                if let Some(trace) = trace {
+                    let cause = VerdictCause::field(&self.template.id, "/spec");
+                    trace.held_back = Some(ClusterExclusion::new(&problem.message, cause));
+                }
+                return self.fail_scheduling(problem);
+            }
         };
         let plugins = match plugins {
             Ok(plugins) => plugins.unwrap_or(&self.plane.policies.default),
             Err(UnusablePolicy::BadProfile(why) | UnusablePolicy::NoProfile(why)) => {
                 let message = format!("SchedulingProfile `{}`: {why}", policy.spec.scheduling_profile);
+                if let Some(trace) = trace {
+                    let cause = VerdictCause::field(&policy.object.id, "/spec/schedulingProfile");
+                    trace.held_back = Some(ClusterExclusion::new(&message, cause));
+                }
                 return self.fail_scheduling(unschedulable_because("InvalidSchedulingProfile", message));
             }
         };
-        match schedule::schedule_unit(&self.plane.members, plugins, &subject, &wanted, trace) {
+        let result =
+            schedule::schedule_unit(&self.plane.members, plugins, &subject, &wanted, trace.as_deref_mut());
+        match result {
             ScheduleResult::Placed(clusters) => Answer::from_schedule(clusters.into(), None, now),
             ScheduleResult::NoClusterFits => {
                 let refusals = self.describe_refusals(plugins, &subject, &wanted);
@@ -373,6 +411,10 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
                 Answer::from_schedule(PlacedClusters::default(), Some(problem), now)
             }
             ScheduleResult::Failed(why) => {
+                if let Some(trace) = trace {
+                    let cause = schedule::UnitCause::Field("maxClusters");
+                    trace.held_back = Some(ClusterExclusion::new(&why, cause));
+                }
                 self.fail_scheduling(unschedulable_because("SchedulingFailed", why))
             }
         }

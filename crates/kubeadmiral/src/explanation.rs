@@ -2,11 +2,12 @@
 
 use super::decision::TemplateDecider;
 use super::effective_policy::find_replacements;
-use super::schedule::ClusterTrace;
+use super::policies::policy_reference;
+use super::schedule::{ClusterExclusion, ClusterTrace, UnitCause};
 use super::state::KubeAdmiralState;
-use super::{KubeAdmiralPlanner, NAME, keys};
-use federate_dialect::{ClusterVerdict, Explanation, Placement, PreviousPlan};
-use federate_kubernetes::Object;
+use super::{KubeAdmiralPlanner, NAME, NOT_FEDERATED, keys};
+use federate_dialect::{ClusterCause, ClusterVerdict, Explanation, Placement, PreviousPlan, VerdictCause};
+use federate_kubernetes::{Cluster, Object};
 
 /// Explains a template's placement; `None` where the control plane does not decide about it.
 pub(super) fn explain_template(
@@ -16,8 +17,10 @@ pub(super) fn explain_template(
     placed: Option<&Placement>,
 ) -> Option<Explanation> {
     let placement = placed.filter(|p| p.dialect == NAME)?.clone();
-    let config = plane.types.get(&template.id.api_version, &template.id.kind);
     let mut trace = ClusterTrace::new(plane.clusters.len());
+    trace.held_back = explain_not_federated(template, &placement);
+    let config = plane.types.get(&template.id.api_version, &template.id.kind);
+    let config = config.filter(|_| trace.held_back.is_none());
     let stays = config.is_some_and(|config| {
         TemplateDecider::new(plane, template, config, previous).place_once(Some(&mut trace)).stays
     });
@@ -36,6 +39,19 @@ pub(super) fn explain_template(
         deletion_progress: None,
         rollout: None,
     })
+}
+
+/// Why a template is not federated, if it is not.
+fn explain_not_federated(template: &Object, placement: &Placement) -> Option<ClusterExclusion> {
+    let why = placement.unschedulable.as_ref().filter(|why| why.reason == NOT_FEDERATED)?;
+    let annotation = keys::NO_FEDERATED;
+    let cause = if template.annotation(annotation).is_some_and(|value| !value.is_empty()) {
+        VerdictCause::field(&template.id, keys::annotation_pointer(annotation))
+    } else {
+        let name = format!("{}s.{}", template.id.kind.to_lowercase(), template.id.group());
+        VerdictCause::Missing { object: policy_reference("FederatedTypeConfig", None, &name) }
+    };
+    Some(ClusterExclusion::new(&why.message, cause))
 }
 
 fn describe_policy(plane: &KubeAdmiralPlanner<'_>, placement: &Placement) -> Vec<String> {
@@ -79,14 +95,14 @@ fn cluster_verdicts(
         let placed = placement.clusters.find_cluster(&cluster.name);
         let refusal = trace.refusals[index].as_ref();
         let passed = trace.scores[index].is_some();
-        let why = match (refusal, placed.is_some()) {
-            (Some((_, why)), false) => why.clone(),
-            (Some((_, why)), true) => format!("placed there although {why}"),
-            (None, true) if passed => "chosen".to_owned(),
-            (None, true) => "placed".to_owned(),
-            (None, false) if passed => "eligible, but not chosen".to_owned(),
-            (None, false) if !cluster.joined => "has not joined".to_owned(),
-            (None, false) => format!("no rule places {} there", template.id),
+        let (why, causes) = match (refusal, placed.is_some()) {
+            (Some((_, refusal)), true) => (format!("placed there although {}", refusal.why), Vec::new()),
+            (None, true) if passed => ("chosen".to_owned(), Vec::new()),
+            (None, true) => ("placed".to_owned(), Vec::new()),
+            (refusal, false) => {
+                let exclusion = refusal.map(|(_, refusal)| refusal).or(trace.unused[index].as_ref());
+                explain_absence(cluster, template, placement, exclusion.or(trace.held_back.as_ref()))
+            }
         };
         ClusterVerdict {
             cluster: cluster.name.clone(),
@@ -95,7 +111,48 @@ fn cluster_verdicts(
             score: trace.scores[index],
             replicas: placed.and_then(|p| p.replicas),
             why,
+            causes,
         }
     })
     .collect()
+}
+
+/// Why an object is not placed in a cluster. `exclusion` is the scheduler's reason.
+fn explain_absence(
+    cluster: &Cluster,
+    template: &Object,
+    placement: &Placement,
+    exclusion: Option<&ClusterExclusion>,
+) -> (String, Vec<VerdictCause>) {
+    if !cluster.joined {
+        return ("has not joined".to_owned(), vec![VerdictCause::Cluster(ClusterCause::NotJoined)]);
+    }
+    let mut reasons: Vec<String> = exclusion.iter().map(|exclusion| exclusion.why.clone()).collect();
+    let causes = exclusion.into_iter().flat_map(|exclusion| &exclusion.causes);
+    let mut causes: Vec<VerdictCause> =
+        causes.map(|cause| attribute_cause(cause, template, placement)).collect();
+    for leader in &placement.required_by {
+        reasons.push(format!("{leader} does not run there"));
+        causes.push(VerdictCause::Follows { leader: leader.clone() });
+    }
+    (reasons.join(", and "), causes)
+}
+
+/// The object and the field that the scheduler's reason is about.
+fn attribute_cause(cause: &UnitCause, template: &Object, placement: &Placement) -> VerdictCause {
+    let annotation = |key: &str| VerdictCause::field(&template.id, keys::annotation_pointer(key));
+    match cause {
+        UnitCause::Field(field) => {
+            let replaced = find_replacements(template).into_iter().find(|one| one.field == *field);
+            match (replaced, &placement.policy) {
+                (Some(replacement), _) => annotation(replacement.annotation),
+                (None, Some(policy)) => VerdictCause::field(policy, format!("/spec/{field}")),
+                (None, None) => VerdictCause::PreviousPlan,
+            }
+        }
+        UnitCause::Migration if template.annotation(keys::MIGRATION).is_some() => annotation(keys::MIGRATION),
+        UnitCause::Migration => VerdictCause::PreviousPlan,
+        UnitCause::Replicas => VerdictCause::Replicas { object: template.id.clone() },
+        UnitCause::Other(cause) => cause.clone(),
+    }
 }

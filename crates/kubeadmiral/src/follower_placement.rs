@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::followers::{self, FollowerReference};
-use super::{KubeAdmiralPlanner, NAME, advice, decision, keys};
+use super::{KubeAdmiralPlanner, NAME, NOT_FEDERATED, advice, decision, keys};
 use federate_dialect::{
     DialectDecisions, Placed, Placement, UnplacedFollower, UnplacedFollowerReason, Unschedulable,
 };
@@ -127,7 +127,7 @@ fn unschedulable_placement(plane: &KubeAdmiralPlanner<'_>, placement: &Placement
     let unschedulable = placement.unschedulable.as_ref()?;
     let reported = matches!(
         unschedulable.reason.as_str(),
-        "NoPolicy" | "NotFederated" | "OverrideFailed" | "OverridePolicyNotFound"
+        "NoPolicy" | NOT_FEDERATED | "OverrideFailed" | "OverridePolicyNotFound"
     );
     let template = &plane.find_template(&placement.object)?.object;
     (!reported).then(|| advice::unschedulable_finding(template, unschedulable))

@@ -348,6 +348,9 @@ impl<'a> KubeAdmiralPlanner<'a> {
     }
 }
 
+/// The reason of a template that is not federated.
+const NOT_FEDERATED: &str = "NotFederated";
+
 fn not_federated_row(template: &Object, requested: bool) -> Placement {
     let mut placement = Placement::new(NAME, template.id.clone(), None);
     placement.implicit = true;
@@ -356,7 +359,7 @@ fn not_federated_row(template: &Object, requested: bool) -> Placement {
     } else {
         format!("no FederatedTypeConfig has the type {} {}", template.id.api_version, template.id.kind)
     };
-    placement.unschedulable = Some(Unschedulable { reason: "NotFederated".to_owned(), message });
+    placement.unschedulable = Some(Unschedulable { reason: NOT_FEDERATED.to_owned(), message });
     placement
 }
 

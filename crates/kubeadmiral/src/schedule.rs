@@ -10,12 +10,13 @@ use jiff::Timestamp;
 use super::effective_policy::EffectivePolicy;
 use super::migration::{CapacityEstimates, MigrationConfiguration};
 use super::profile::{FilterPlugin, Plugins};
-use federate_dialect::{Placed, compute_fnv1};
-use federate_kubernetes::Cluster;
+use federate_dialect::{Placed, VerdictCause, compute_fnv1};
 use federate_kubernetes::finding::count_replicas;
+use federate_kubernetes::{Cluster, Taint};
 
 mod binpack;
 mod eligibility;
+mod exclusion;
 mod limits;
 mod score;
 mod selection;
@@ -23,6 +24,7 @@ mod spread;
 mod stats;
 mod weights;
 
+pub(super) use exclusion::{ClusterExclusion, UnitCause};
 pub(super) use stats::GPU;
 
 use eligibility::ClusterFilters;
@@ -160,7 +162,11 @@ pub(super) enum ScheduleResult {
 #[derive(Debug, Default)]
 pub(super) struct ClusterTrace {
     /// By index: the filter that refused the cluster, and why.
-    pub(super) refusals: Vec<Option<(FilterPlugin, String)>>,
+    pub(super) refusals: Vec<Option<(FilterPlugin, ClusterExclusion)>>,
+    /// By index: why a cluster that passed the filters is not used.
+    pub(super) unused: Vec<Option<ClusterExclusion>>,
+    /// Why the scheduler chose no cluster, if it did not.
+    pub(super) held_back: Option<ClusterExclusion>,
     /// By index: the score of a cluster that passed.
     pub(super) scores: Vec<Option<i64>>,
     /// The steps of the computation.
@@ -170,7 +176,12 @@ pub(super) struct ClusterTrace {
 impl ClusterTrace {
     /// Returns an empty trace for an inventory of that size.
     pub(super) fn new(clusters: usize) -> Self {
-        Self { refusals: vec![None; clusters], scores: vec![None; clusters], steps: Vec::new() }
+        Self {
+            refusals: vec![None; clusters],
+            unused: vec![None; clusters],
+            scores: vec![None; clusters],
+            ..Self::default()
+        }
     }
 }
 
@@ -184,7 +195,9 @@ pub(super) fn schedule_unit(
 ) -> ScheduleResult {
     if wanted.sticky && !subject.previous.is_empty() {
         if let Some(trace) = trace {
-            trace.steps.push("it is already placed, and rescheduling is disabled".to_owned());
+            let why = "it is already placed, and rescheduling is disabled";
+            trace.steps.push(why.to_owned());
+            trace.held_back = Some(ClusterExclusion::new(why, VerdictCause::PreviousPlan));
         }
         return ScheduleResult::Placed(subject.previous.to_vec());
     }
@@ -196,7 +209,7 @@ pub(super) fn schedule_unit(
             Some(filter) => {
                 if let Some(trace) = &mut trace {
                     trace.refusals[member.index] =
-                        Some((filter, eligibility.describe_refusal(filter, member)));
+                        Some((filter, eligibility.explain_refusal(filter, member)));
                 }
             }
         }
@@ -217,6 +230,13 @@ pub(super) fn schedule_unit(
         Ok(chosen) => chosen.into_iter().map(|(member, _)| member).collect::<Vec<_>>(),
         Err(why) => return ScheduleResult::Failed(why),
     };
+    if let Some(trace) = &mut trace {
+        let left_out = feasible.iter().filter(|member| chosen.iter().all(|one| one.index != member.index));
+        for member in left_out {
+            let why = "eligible, but maxClusters leaves it out: others come first";
+            trace.unused[member.index] = Some(ClusterExclusion::by_field(why, "maxClusters"));
+        }
+    }
     let mut placed: Vec<Placed> = if wanted.divide {
         divide_replicas(subject, wanted, &chosen, trace)
     } else {
@@ -233,53 +253,95 @@ fn divide_replicas(
     chosen: &[&JoinedCluster<'_>],
     trace: Option<&mut ClusterTrace>,
 ) -> Vec<Placed> {
-    if subject.replicas <= 0 || chosen.is_empty() {
-        return Vec::new();
-    }
-    let total = clamp_number(subject.replicas);
     let bounds: Vec<Bounds> = chosen.iter().map(|m| cluster_bounds(subject, wanted, m)).collect();
-    let limits = ReplicaLimits::new(
-        numbers_by_cluster(chosen, &subject.estimates.estimated_capacity),
-        numbers_by_cluster(chosen, &subject.migration.limits),
-    );
-    let how = Rescheduling {
-        avoid_disruption: wanted.avoid_disruption,
-        keep_unschedulable: subject.keep_unschedulable,
-    };
-    let replicas = if wanted.binpack {
-        let scheduled = numbers_by_cluster(chosen, &subject.estimates.scheduled_replicas);
-        let replicas: Vec<Option<i64>> = chosen.iter().map(|m| subject.current_replicas(m.index)).collect();
-        let kept = chosen.iter().filter(|m| subject.is_scheduled(m.index)).count();
-        let lost = subject.previous.len() > kept;
-        let awaited = awaits_estimate(subject, chosen);
-        let current = binpack::CurrentReplicas { replicas: &replicas, scheduled: &scheduled, lost, awaited };
-        binpack::plan_binpack(&bounds, &limits, &current, total, how)
+    let mut steps = trace.is_some().then(Vec::new);
+    let replicas = if subject.replicas <= 0 || chosen.is_empty() {
+        vec![0; chosen.len()]
+    } else if wanted.binpack {
+        fill_clusters(subject, wanted, chosen, &bounds)
     } else {
-        let weights = compute_weights(subject, wanted, chosen);
-        let running: Vec<i64> =
-            chosen.iter().map(|m| subject.current_replicas(m.index).unwrap_or(0)).collect();
-        let shares: Vec<spread::SpreadShare> = chosen
-            .iter()
-            .zip(&weights)
-            .zip(&bounds)
-            .map(|((member, weight), bounds)| spread::SpreadShare {
-                weight: *weight,
-                bounds: *bounds,
-                hash: compute_fnv1(member.cluster.name.bytes().chain(subject.key.bytes())),
-            })
-            .collect();
-        if let Some(trace) = trace {
-            trace.steps.extend(describe_spread(subject, wanted, chosen, &shares));
-        }
-        spread::plan_spread(&shares, &limits, &running, total, how)
+        spread_replicas(subject, wanted, chosen, &bounds, steps.as_mut())
     };
+    if let Some(trace) = trace {
+        trace.steps.extend(steps.unwrap_or_default());
+        for (at, member) in chosen.iter().enumerate().filter(|(at, _)| replicas[*at] == 0) {
+            trace.unused[member.index] =
+                Some(exclusion::explain_no_share(subject, wanted, chosen, at, &bounds));
+        }
+    }
     let given = chosen.iter().zip(replicas).filter(|(_, replicas)| *replicas != 0);
     given.map(|(m, replicas)| Placed { name: m.cluster.name.clone(), replicas: Some(replicas) }).collect()
+}
+
+fn replica_limits(subject: &SchedulingUnit<'_>, chosen: &[&JoinedCluster<'_>]) -> ReplicaLimits {
+    ReplicaLimits::new(
+        numbers_by_cluster(chosen, &subject.estimates.estimated_capacity),
+        numbers_by_cluster(chosen, &subject.migration.limits),
+    )
+}
+
+fn rescheduling(subject: &SchedulingUnit<'_>, wanted: &EffectivePolicy<'_>) -> Rescheduling {
+    Rescheduling { avoid_disruption: wanted.avoid_disruption, keep_unschedulable: subject.keep_unschedulable }
+}
+
+/// Fills the chosen clusters one after the other.
+fn fill_clusters(
+    subject: &SchedulingUnit<'_>,
+    wanted: &EffectivePolicy<'_>,
+    chosen: &[&JoinedCluster<'_>],
+    bounds: &[Bounds],
+) -> Vec<i64> {
+    let scheduled = numbers_by_cluster(chosen, &subject.estimates.scheduled_replicas);
+    let replicas: Vec<Option<i64>> = chosen.iter().map(|m| subject.current_replicas(m.index)).collect();
+    let kept = chosen.iter().filter(|m| subject.is_scheduled(m.index)).count();
+    let lost = subject.previous.len() > kept;
+    let awaited = awaits_estimate(subject, chosen);
+    let current = binpack::CurrentReplicas { replicas: &replicas, scheduled: &scheduled, lost, awaited };
+    let limits = replica_limits(subject, chosen);
+    let total = clamp_number(subject.replicas);
+    binpack::plan_binpack(bounds, &limits, &current, total, rescheduling(subject, wanted))
+}
+
+/// Spreads the replicas over the chosen clusters by weight.
+fn spread_replicas(
+    subject: &SchedulingUnit<'_>,
+    wanted: &EffectivePolicy<'_>,
+    chosen: &[&JoinedCluster<'_>],
+    bounds: &[Bounds],
+    steps: Option<&mut Vec<String>>,
+) -> Vec<i64> {
+    let weights = compute_weights(subject, wanted, chosen);
+    let running: Vec<i64> = chosen.iter().map(|m| subject.current_replicas(m.index).unwrap_or(0)).collect();
+    let shares: Vec<spread::SpreadShare> = chosen
+        .iter()
+        .zip(&weights)
+        .zip(bounds)
+        .map(|((member, weight), bounds)| spread::SpreadShare {
+            weight: *weight,
+            bounds: *bounds,
+            hash: compute_fnv1(member.cluster.name.bytes().chain(subject.key.bytes())),
+        })
+        .collect();
+    if let Some(steps) = steps {
+        steps.extend(describe_spread(subject, wanted, chosen, &shares));
+    }
+    let total = clamp_number(subject.replicas);
+    let limits = replica_limits(subject, chosen);
+    spread::plan_spread(&shares, &limits, &running, total, rescheduling(subject, wanted))
 }
 
 /// The number of each cluster in a map by cluster name.
 fn numbers_by_cluster(clusters: &[&JoinedCluster<'_>], numbers: &BTreeMap<String, i64>) -> Vec<Option<i64>> {
     clusters.iter().map(|m| numbers.get(m.cluster.name.as_ref()).copied().map(clamp_number)).collect()
+}
+
+/// The taints with which a cluster gets no more replicas.
+fn untolerated_by_division<'c>(
+    wanted: &'c EffectivePolicy<'_>,
+    member: &'c JoinedCluster<'_>,
+) -> impl Iterator<Item = &'c Taint> {
+    let taints = member.cluster.taints.iter().filter(|taint| taint.effect == "NoSchedule");
+    taints.filter(|taint| !super::affinity::is_tolerated(wanted.tolerations.iter(), taint))
 }
 
 fn cluster_bounds(
@@ -288,13 +350,7 @@ fn cluster_bounds(
     member: &JoinedCluster<'_>,
 ) -> Bounds {
     let mut max = wanted.max_replicas().max[member.index];
-    let untolerated = member
-        .cluster
-        .taints
-        .iter()
-        .filter(|taint| taint.effect == "NoSchedule")
-        .any(|taint| !super::affinity::is_tolerated(wanted.tolerations.iter(), taint));
-    if untolerated {
+    if untolerated_by_division(wanted, member).next().is_some() {
         // Current replicas stay, and no cluster gets more.
         let running = subject.current_replicas(member.index).unwrap_or(0);
         max = Some(max.map_or(running, |max| max.min(running)));

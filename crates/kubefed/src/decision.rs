@@ -3,13 +3,16 @@
 
 use std::collections::BTreeMap;
 
+use super::config::ControlPlaneConfig;
 use super::division::DivisionTrace;
 use super::federated_object::FederatedObject;
 use super::overrides;
 use super::preference::{self, Schedule, SchedulingPreference};
 use super::state::KubeFedState;
 use super::{KubeFedPlanner, NAME, manifest, placement};
-use federate_dialect::{DialectDecisions, Placed, PlacedClusters, Placement, PreviousPlan, Unschedulable};
+use federate_dialect::{
+    DialectDecisions, Placed, PlacedClusters, Placement, PreviousPlan, Unschedulable, VerdictCause,
+};
 use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::{ClusterName, Finding, ObjectRef, Origin, finding};
 
@@ -28,14 +31,21 @@ pub(super) struct PlacementRefusal {
     /// The short reason.
     pub reason: &'static str,
     pub message: String,
+    /// What has to go for it to be placed.
+    pub cause: Box<VerdictCause>,
     /// The invalid federated object and the place in it, if there is one.
     invalid: Option<(ObjectRef, Origin, String)>,
     help: &'static str,
 }
 
 impl PlacementRefusal {
-    fn new(reason: &'static str, message: impl Into<String>, help: &'static str) -> Self {
-        Self { reason, message: message.into(), invalid: None, help }
+    fn new(
+        reason: &'static str,
+        message: impl Into<String>,
+        help: &'static str,
+        cause: VerdictCause,
+    ) -> Self {
+        Self { reason, message: message.into(), cause: Box::new(cause), invalid: None, help }
     }
 }
 
@@ -104,6 +114,12 @@ impl<'d, 'a> FederatedDecision<'d, 'a> {
         Some((preference, outcome.as_ref().ok()?))
     }
 
+    /// Whether its clusters are those that an earlier preference has written into the placement.
+    pub(super) fn follows_written(&self) -> bool {
+        let placement = &self.federated.spec.placement;
+        self.effective_schedule().is_none() && self.written.is_some() && placement.clusters.is_none()
+    }
+
     /// Whether objects of the type are not propagated, and stay as they are.
     fn is_disabled(&self) -> bool {
         self.refusal.as_ref().is_some_and(|refusal| refusal.reason == PROPAGATION_DISABLED)
@@ -141,7 +157,14 @@ impl<'d, 'a> FederatedDecision<'d, 'a> {
                     "namespace `{namespace}` is not federated: there is no FederatedNamespace {namespace}/{namespace}"
                 );
                 let help = "add a FederatedNamespace with the namespace's own name, inside that namespace";
-                return Err(PlacementRefusal::new("NamespaceNotFederated", message, help));
+                let object = ObjectRef {
+                    api_version: "types.kubefed.io/v1beta1".to_owned(),
+                    kind: "FederatedNamespace".to_owned(),
+                    namespace: Some(namespace.to_owned()),
+                    name: namespace.to_owned(),
+                };
+                let cause = VerdictCause::Missing { object };
+                return Err(PlacementRefusal::new("NamespaceNotFederated", message, help, cause));
             }
         }
         Ok(())
@@ -320,6 +343,7 @@ fn selected_clusters(
                 NO_PLACEMENT,
                 format!("the `clusterSelector` of {} is invalid: {}", federated.object.id, invalid.why),
                 "write it as Kubernetes defines label selectors",
+                VerdictCause::field(&federated.object.id, "/spec/placement/clusterSelector"),
             )
         }
     })
@@ -329,7 +353,19 @@ fn selected_clusters(
 fn deletion_refusal(federated: &FederatedObject<'_>) -> Option<PlacementRefusal> {
     let message = "it is being deleted: `metadata.deletionTimestamp` is set";
     let help = "delete it from the repo to remove its target";
-    federated.object.is_deleting().then(|| PlacementRefusal::new("Deleting", message, help))
+    let cause = VerdictCause::field(&federated.object.id, "/metadata/deletionTimestamp");
+    federated.object.is_deleting().then(|| PlacementRefusal::new("Deleting", message, help, cause))
+}
+
+/// The cause that is a field of an object that configures the control plane.
+fn config_cause(kind: &str, config: &ControlPlaneConfig, name: &str, path: &str) -> VerdictCause {
+    let object = ObjectRef {
+        api_version: "core.kubefed.io/v1beta1".to_owned(),
+        kind: kind.to_owned(),
+        namespace: Some(config.namespace.clone()),
+        name: name.to_owned(),
+    };
+    VerdictCause::Field { object, path: path.to_owned() }
 }
 
 /// Why no controller acts on the object.
@@ -341,12 +377,14 @@ pub(super) fn inactive_refusal(
     if !config.pushes {
         let message = "the feature `PushReconciler` is disabled";
         let help = "enable it in the KubeFedConfig";
-        return Some(PlacementRefusal::new(PROPAGATION_DISABLED, message, help));
+        let cause = config_cause("KubeFedConfig", config, "kubefed", "/spec/featureGates");
+        return Some(PlacementRefusal::new(PROPAGATION_DISABLED, message, help, cause));
     }
     if !kind.enabled {
         let message = format!("the FederatedTypeConfig `{}` says `propagation: Disabled`", kind.name);
         let help = "enable it there to propagate this type";
-        return Some(PlacementRefusal::new(PROPAGATION_DISABLED, message, help));
+        let cause = config_cause("FederatedTypeConfig", config, &kind.name, "/spec/propagation");
+        return Some(PlacementRefusal::new(PROPAGATION_DISABLED, message, help, cause));
     }
     if config.namespaced && (kind.scope == Scope::Cluster || federated.namespace() != config.namespace) {
         let message = format!(
@@ -354,7 +392,8 @@ pub(super) fn inactive_refusal(
             config.namespace
         );
         let help = "move it there, or give the control plane the scope `Cluster`";
-        return Some(PlacementRefusal::new("OutOfScope", message, help));
+        let cause = config_cause("KubeFedConfig", config, "kubefed", "/spec/scope");
+        return Some(PlacementRefusal::new("OutOfScope", message, help, cause));
     }
     if !kind.is_namespace() {
         return None;
@@ -362,11 +401,13 @@ pub(super) fn inactive_refusal(
     if SYSTEM_NAMESPACES.contains(&id.name.as_str()) || id.name == config.namespace {
         let message = format!("`{}` is a system namespace, which is never propagated", id.name);
         let help = "it only limits the clusters of federated objects in that namespace";
-        return Some(PlacementRefusal::new("SystemNamespace", message, help));
+        let cause = VerdictCause::field(id, "/metadata/name");
+        return Some(PlacementRefusal::new("SystemNamespace", message, help, cause));
     }
     if !federated.federates_namespace() {
         let message = format!("it is in namespace `{}`, and must have the same name", federated.namespace());
-        return Some(PlacementRefusal::new("InvalidName", message, "use the name of its namespace"));
+        let (help, cause) = ("use the name of its namespace", VerdictCause::field(id, "/metadata/name"));
+        return Some(PlacementRefusal::new("InvalidName", message, help, cause));
     }
     None
 }

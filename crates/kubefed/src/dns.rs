@@ -144,6 +144,8 @@ pub(super) fn explain_record(
         score: None,
         replicas: None,
         why: describe_contribution(plane, &own, cluster),
+        // A record is written on the hub: the clusters are those that it points to.
+        causes: Vec::new(),
     });
     Explanation {
         dialect: NAME,

@@ -10,7 +10,7 @@ use super::member::deletion;
 use super::overrides::REPLICAS_PATH;
 use super::preference::Schedule;
 use super::{KubeFedPlanner, NAME, placement};
-use federate_dialect::{ClusterVerdict, Explanation, Placement, PreviousPlan};
+use federate_dialect::{ClusterCause, ClusterVerdict, Explanation, Placement, PreviousPlan, VerdictCause};
 use federate_kubernetes::Cluster;
 use federate_kubernetes::finding::count_replicas;
 
@@ -23,13 +23,15 @@ pub(super) fn explain_federated(
 ) -> Explanation {
     let mut trace = DivisionTrace::recording();
     let decision = FederatedDecision::new(plane, federated, previous, &mut trace);
-    let clusters = plane.input.clusters.iter().map(|cluster| cluster_verdict(plane, &decision, cluster));
+    let placement = placed.cloned().unwrap_or_else(|| decision.to_row(plane));
+    let clusters = plane.input.clusters.iter();
+    let clusters = clusters.map(|cluster| cluster_verdict(plane, &decision, &placement, cluster)).collect();
     Explanation {
         dialect: NAME,
         policy: describe_policy(plane, &decision),
         steps: trace.into_steps(),
-        clusters: clusters.collect(),
-        placement: placed.cloned().unwrap_or_else(|| decision.to_row(plane)),
+        clusters,
+        placement,
         fulfilled: None,
         rewritten: decision.effective_schedule().map(|(_, schedule)| rewrite_federated(federated, schedule)),
         deletion_progress: deletion::deletion_progress(plane, federated),
@@ -67,16 +69,19 @@ fn describe_policy(plane: &KubeFedPlanner<'_>, decision: &FederatedDecision<'_, 
 fn cluster_verdict(
     plane: &KubeFedPlanner<'_>,
     decision: &FederatedDecision<'_, '_>,
+    placement: &Placement,
     cluster: &Cluster,
 ) -> ClusterVerdict {
     let index = plane.clusters.iter().position(|c| c.name == cluster.name);
-    let chosen = index.is_some_and(|index| decision.is_chosen(index));
-    let (refused_by, why) = match index {
-        Some(index) => cluster_reason(plane, decision, index, cluster),
-        None => (
-            Some("Inventory"),
-            format!("KubeFed sees only clusters in its namespace `{}`", plane.config.namespace),
-        ),
+    let chosen = placement.clusters.contains_cluster(&cluster.name);
+    let exclusion = match index {
+        Some(index) => explain_exclusion(plane, decision, index, cluster),
+        None => Some(unseen_cluster(plane)),
+    };
+    let (refused_by, why, causes) = match exclusion {
+        None => (None, describe_choice(decision, cluster), Vec::new()),
+        Some(Exclusion { why, .. }) if chosen => (None, format!("it stays there: {why}"), Vec::new()),
+        Some(Exclusion { by, why, causes }) => (Some(by), why, causes),
     };
     ClusterVerdict {
         cluster: cluster.name.clone(),
@@ -87,52 +92,108 @@ fn cluster_verdict(
             .effective_schedule()
             .and_then(|(_, schedule)| schedule.get(&cluster.name).copied()),
         why,
+        causes,
     }
 }
 
-/// The reason that refused a cluster, if any, and a sentence about it.
-fn cluster_reason(
+/// Why a cluster does not receive an object.
+pub(super) struct Exclusion {
+    /// What excludes it.
+    pub(super) by: &'static str,
+    pub(super) why: String,
+    pub(super) causes: Vec<VerdictCause>,
+}
+
+impl Exclusion {
+    pub(super) fn new(by: &'static str, why: impl Into<String>, cause: VerdictCause) -> Self {
+        Self { by, why: why.into(), causes: vec![cause] }
+    }
+}
+
+/// The exclusion of a cluster whose inventory object the control plane does not see.
+pub(super) fn unseen_cluster(plane: &KubeFedPlanner<'_>) -> Exclusion {
+    let namespace = plane.config.namespace.clone();
+    let why = format!("KubeFed sees only clusters in its namespace `{namespace}`");
+    Exclusion::new("Inventory", why, VerdictCause::Cluster(ClusterCause::InventoryNamespace { namespace }))
+}
+
+/// Why the cluster at an index is not selected; `None` if it is.
+fn explain_exclusion(
     plane: &KubeFedPlanner<'_>,
     decision: &FederatedDecision<'_, '_>,
     index: usize,
     cluster: &Cluster,
-) -> (Option<&'static str>, String) {
+) -> Option<Exclusion> {
     if let Some(refusal) = &decision.refusal {
-        return (Some(refusal.reason), refusal.message.clone());
+        return Some(Exclusion::new(refusal.reason, &*refusal.message, (*refusal.cause).clone()));
     }
-    let schedule = decision.effective_schedule();
     if !decision.own.get(index).copied().unwrap_or_default() {
-        let words = match schedule {
-            Some(_) if !cluster.ready => "it is not ready, so the scheduler skips it".to_owned(),
-            Some(_) => "the selectors that the scheduler intersects do not both select it".to_owned(),
-            None => placement::describe_placement(&decision.federated.spec.placement, cluster),
-        };
-        return (Some(if schedule.is_some() { "Scheduler" } else { "Placement" }), words);
+        return Some(explain_own_exclusion(plane, decision, cluster));
     }
-    let replicas = schedule.and_then(|(_, schedule)| schedule.get(&cluster.name));
-    if !decision.is_chosen(index) {
-        let namespace = plane.namespace_of(decision.federated);
-        let mut words = namespace.map_or_else(String::new, |namespace| {
-            format!(
-                "{} excludes it: {}",
-                namespace.object.id,
-                placement::describe_placement(&namespace.spec.placement, cluster)
-            )
-        });
-        if let Some(replicas) = replicas.filter(|replicas| **replicas > 0) {
-            let verb = if *replicas == 1 { "is" } else { "are" };
-            words.push_str(&format!("; the {} scheduled there {verb} lost", count_replicas(*replicas)));
+    if decision.is_chosen(index) {
+        return None;
+    }
+    let mut exclusion = Exclusion { by: "Namespace", why: String::new(), causes: Vec::new() };
+    if let Some(namespace) = plane.namespace_of(decision.federated) {
+        let id = &namespace.object.id;
+        let (why, causes) = placement::explain_exclusion(id, &namespace.spec.placement, cluster);
+        exclusion.why = format!("{id} excludes it: {why}");
+        exclusion.causes = causes;
+    }
+    let replicas = decision.effective_schedule().and_then(|(_, schedule)| schedule.get(&cluster.name));
+    if let Some(replicas) = replicas.filter(|replicas| **replicas > 0) {
+        let verb = if *replicas == 1 { "is" } else { "are" };
+        exclusion.why.push_str(&format!("; the {} scheduled there {verb} lost", count_replicas(*replicas)));
+    }
+    Some(exclusion)
+}
+
+/// Why neither the object's own placement nor the scheduler selects a cluster.
+fn explain_own_exclusion(
+    plane: &KubeFedPlanner<'_>,
+    decision: &FederatedDecision<'_, '_>,
+    cluster: &Cluster,
+) -> Exclusion {
+    let federated = decision.federated;
+    if decision.effective_schedule().is_some() {
+        if !cluster.ready {
+            let why = "it is not ready, so the scheduler skips it";
+            return Exclusion::new("Scheduler", why, VerdictCause::Cluster(ClusterCause::NotReady));
         }
-        return (Some("Namespace"), words);
+        let (mut reasons, mut causes) = (Vec::new(), Vec::new());
+        for one in [Some(federated), plane.namespace_of(federated)].into_iter().flatten() {
+            let (why, fields) = placement::explain_mismatch(&one.object.id, &one.spec.placement, cluster);
+            if !fields.is_empty() {
+                reasons.push(format!("{} does not select it: {why}", one.object.id));
+                causes.extend(fields);
+            }
+        }
+        let why = format!("the scheduler intersects selectors, and {}", reasons.join("; "));
+        return Exclusion { by: "Scheduler", why, causes };
     }
+    if decision.follows_written() {
+        let why = "the placement that an earlier preference has written does not name it";
+        return Exclusion::new("Placement", why, VerdictCause::PreviousPlan);
+    }
+    let (why, causes) =
+        placement::explain_exclusion(&federated.object.id, &federated.spec.placement, cluster);
+    Exclusion { by: "Placement", why, causes }
+}
+
+/// Why a cluster is selected.
+fn describe_choice(decision: &FederatedDecision<'_, '_>, cluster: &Cluster) -> String {
+    let replicas = decision.effective_schedule().and_then(|(_, schedule)| schedule.get(&cluster.name));
     let mut words = match replicas {
         Some(replicas) => format!("the scheduler gives it {replicas}"),
-        None => placement::describe_placement(&decision.federated.spec.placement, cluster),
+        None if decision.follows_written() => {
+            "named in the placement that an earlier preference has written".to_owned()
+        }
+        None => placement::describe_selection(&decision.federated.spec.placement).to_owned(),
     };
     if !cluster.ready {
         words.push_str("; it is not ready, so it receives nothing for now");
     }
-    (None, words)
+    words
 }
 
 /// The federated object as the scheduler writes it back: it names every cluster of the result and overrides its

@@ -5,8 +5,10 @@
 //! Readiness does not matter.
 
 use super::api::PlacementSpec;
-use federate_kubernetes::Cluster;
+use federate_dialect::VerdictCause;
+use federate_kubernetes::pointer::escape;
 use federate_kubernetes::selector::LabelSelector;
+use federate_kubernetes::{Cluster, ObjectRef};
 
 /// Why a selector is invalid, and its place in the federated object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,46 +43,69 @@ pub(super) fn selected_by_labels(
     Ok(clusters.iter().map(|c| selector.matches(&c.labels)).collect())
 }
 
-/// Why a placement selects a cluster or does not, in a sentence.
-pub(super) fn describe_placement(spec: &PlacementSpec, cluster: &Cluster) -> String {
+/// Why a placement selects a cluster, in a sentence.
+pub(super) fn describe_selection(spec: &PlacementSpec) -> &'static str {
     match (&spec.clusters, &spec.cluster_selector) {
-        (Some(named), _) if named.iter().any(|c| c.name == cluster.name.as_ref()) => {
-            "named in `placement.clusters`".to_owned()
+        (Some(_), _) => "named in `placement.clusters`",
+        (None, Some(selector)) if *selector == LabelSelector::default() => {
+            "selected by the empty `clusterSelector`"
         }
-        (Some(_), Some(_)) => {
-            "not named in `placement.clusters`; the selector has no effect beside the list".to_owned()
-        }
-        (Some(_), None) => "not named in `placement.clusters`".to_owned(),
-        (None, None) => "the placement has neither `clusters` nor `clusterSelector`".to_owned(),
-        (None, Some(selector)) => describe_selector(selector, cluster),
+        (None, _) => "selected by `clusterSelector`",
     }
 }
 
-fn describe_selector(selector: &LabelSelector, cluster: &Cluster) -> String {
-    if *selector == LabelSelector::default() {
-        return "selected by the empty `clusterSelector`".to_owned();
+/// Why the placement of a federated object does not select a cluster: in words, and the fields.
+pub(super) fn explain_exclusion(
+    object: &ObjectRef,
+    spec: &PlacementSpec,
+    cluster: &Cluster,
+) -> (String, Vec<VerdictCause>) {
+    if spec.clusters.is_none() {
+        return explain_mismatch(object, spec, cluster);
     }
+    let why = match &spec.cluster_selector {
+        Some(_) => "not named in `placement.clusters`; the selector has no effect beside the list",
+        None => "not named in `placement.clusters`",
+    };
+    let path = "/spec/placement/clusters".to_owned();
+    (why.to_owned(), vec![VerdictCause::NotListed { object: object.clone(), path }])
+}
+
+/// Why the selector of a placement does not select a cluster. The list does not count.
+pub(super) fn explain_mismatch(
+    object: &ObjectRef,
+    spec: &PlacementSpec,
+    cluster: &Cluster,
+) -> (String, Vec<VerdictCause>) {
+    const SELECTOR: &str = "/spec/placement/clusterSelector";
+    let Some(selector) = &spec.cluster_selector else {
+        let why = match &spec.clusters {
+            Some(_) => "the placement has no `clusterSelector`",
+            None => "the placement has neither `clusters` nor `clusterSelector`",
+        };
+        let cause = VerdictCause::Absent { object: object.clone(), path: SELECTOR.to_owned() };
+        return (why.to_owned(), vec![cause]);
+    };
+    let (mut reasons, mut causes) = (Vec::new(), Vec::new());
     for (key, value) in &selector.match_labels {
-        match cluster.labels.get(key) {
-            Some(found) if found == value => {}
-            Some(found) => return format!("its label `{key}` is `{found}`, not `{value}`"),
-            None => return format!("it has no label `{key}`"),
-        }
+        reasons.push(match cluster.labels.get(key) {
+            Some(found) if found == value => continue,
+            Some(found) => format!("its label `{key}` is `{found}`, not `{value}`"),
+            None => format!("it has no label `{key}`"),
+        });
+        causes.push(VerdictCause::field(object, format!("{SELECTOR}/matchLabels/{}", escape(key))));
     }
-    for requirement in &selector.match_expressions {
-        if !requirement.matches(&cluster.labels) {
-            let found =
-                cluster.labels.get(&requirement.key).map_or("absent".to_owned(), |v| format!("`{v}`"));
-            let values = requirement.values.join(", ");
-            let wanted = format!("{} {values}", requirement.operator);
-            return format!(
-                "its label `{}` is {found}, which fails `{}`",
-                requirement.key,
-                wanted.trim_end()
-            );
+    for (at, requirement) in selector.match_expressions.iter().enumerate() {
+        if requirement.matches(&cluster.labels) {
+            continue;
         }
+        let found = cluster.labels.get(&requirement.key).map_or("absent".to_owned(), |v| format!("`{v}`"));
+        let wanted = format!("{} {}", requirement.operator, requirement.values.join(", "));
+        let wanted = wanted.trim_end();
+        reasons.push(format!("its label `{}` is {found}, which fails `{wanted}`", requirement.key));
+        causes.push(VerdictCause::field(object, format!("{SELECTOR}/matchExpressions/{at}")));
     }
-    "selected by `clusterSelector`".to_owned()
+    (reasons.join(", and "), causes)
 }
 
 #[cfg(test)]

@@ -110,6 +110,8 @@ struct Part {
     completions: Option<i64>,
     /// Whether the object stays there with 0 replicas.
     withdrawn: bool,
+    /// Whether the preferences give the cluster no weight and no minimum, or a maximum of 0.
+    unweighted: bool,
 }
 
 /// Whether decisions about a template look at what runs of it in the clusters.
@@ -233,6 +235,11 @@ impl<'d> V1Decision<'d> {
             part.replicas = parallelism.get(index).copied().flatten();
             part.completions = completions.as_ref().and_then(|all| all.get(index).copied().flatten());
             part.chosen = part.replicas.is_some_and(|replicas| replicas != 0);
+        }
+        for (cluster, part) in &mut self.parts {
+            let preference = preferences.for_cluster(&cluster.name).unwrap_or_default();
+            let is_limited = preference.max_replicas.is_some_and(|max| max <= 0);
+            part.unweighted = is_limited || preference.weight <= 0 && preference.min_replicas <= 0;
         }
     }
 

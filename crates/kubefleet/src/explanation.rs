@@ -2,16 +2,21 @@
 //! status where there are any.
 
 use super::api::PlacementType;
+use super::cluster::Ineligibility;
 use super::decision::PlacementDecision;
 use super::hub::HubPlacement;
-use super::schedule::{Rejection, ScheduleRow, Scores};
+use super::schedule::{Rejection, ScheduleRow, Scores, untolerated_taints};
 use super::{KubeFleetPlane, PlacementSubject, RELEASES};
 use crate::api::NAME;
-use federate_dialect::{ClusterVerdict, Explanation, Placement, PreviousPlan};
+use federate_dialect::{ClusterCause, ClusterVerdict, Explanation, Placement, PreviousPlan, VerdictCause};
 use federate_kubernetes::finding::{count_with_verb, format_count};
 use federate_kubernetes::{Cluster, ObjectRef};
 
 mod rollout;
+
+/// The affinity terms, one of which a cluster must match.
+const REQUIRED_AFFINITY: &str =
+    "/spec/policy/affinity/clusterAffinity/requiredDuringSchedulingIgnoredDuringExecution";
 
 /// Explains a placement, or an object that it selects; `placed` is its row of the plan.
 pub(super) fn explain_placement<'a>(
@@ -27,7 +32,7 @@ pub(super) fn explain_placement<'a>(
         .clusters
         .iter()
         .enumerate()
-        .map(|(index, cluster)| cluster_verdict(&decision, index, cluster))
+        .map(|(index, cluster)| cluster_verdict(subject, &decision, index, cluster))
         .collect();
     let outcome = decision.outcome.as_ref().ok();
     let is_placement = *object == subject.object.id;
@@ -76,6 +81,12 @@ fn explain_steps(
     if !subject.admitted {
         lines.push(
             "admission refuses the placement, so nothing changes; without that it would be:".to_owned(),
+        );
+    }
+    if subject.is_former {
+        lines.push(
+            "the API server refuses the placement of the repo, so the former one, of the previous plan, is in force"
+                .to_owned(),
         );
     }
     let before = decision.before.rows.iter().flatten().count();
@@ -137,17 +148,27 @@ fn missing_cluster_verdict(name: &str) -> ClusterVerdict {
         score: None,
         replicas: None,
         why: "the policy names it, but the inventory has no such cluster".to_owned(),
+        causes: vec![VerdictCause::Cluster(ClusterCause::Unknown)],
     }
 }
 
-fn cluster_verdict(decision: &PlacementDecision<'_, '_>, index: usize, cluster: &Cluster) -> ClusterVerdict {
+fn cluster_verdict(
+    subject: &PlacementSubject<'_>,
+    decision: &PlacementDecision<'_, '_>,
+    index: usize,
+    cluster: &Cluster,
+) -> ClusterVerdict {
     let row = decision.resulting_rows().get(index).copied().flatten();
     let rejection = decision.outcome.as_ref().ok().and_then(|o| o.rejected.get(index)?.as_ref());
     let held = decision.before.rows.get(index).is_some_and(Option::is_some);
-    let why = match (row, rejection) {
-        (Some(row), rejection) => explain_pick(row, rejection, held && decision.before.same_policy),
-        (None, Some(rejection)) => explain_rejection(rejection),
-        (None, None) => explain_not_picked(decision, held),
+    let (why, causes) = match (row, rejection) {
+        (Some(row), rejection) => {
+            let is_kept = held && decision.before.same_policy;
+            let rejection = rejection.map(|rejection| explain_rejection(subject, rejection, cluster).0);
+            (explain_pick(row, rejection, is_kept), Vec::new())
+        }
+        (None, Some(rejection)) => explain_rejection(subject, rejection, cluster),
+        (None, None) => explain_not_picked(subject, decision, held),
     };
     ClusterVerdict {
         cluster: cluster.name.clone(),
@@ -156,7 +177,18 @@ fn cluster_verdict(decision: &PlacementDecision<'_, '_>, index: usize, cluster: 
         score: row.and_then(|r| r.scores).map(|s| s.affinity),
         replicas: None,
         why,
+        causes: attribute_causes(subject, causes),
     }
+}
+
+/// The causes of a verdict. A former placement is in the previous plan alone.
+fn attribute_causes(subject: &PlacementSubject<'_>, causes: Vec<VerdictCause>) -> Vec<VerdictCause> {
+    let attribute = |cause| match cause {
+        VerdictCause::Cluster(_) => cause,
+        _ if subject.is_former => VerdictCause::PreviousPlan,
+        _ => cause,
+    };
+    causes.into_iter().map(attribute).collect()
 }
 
 /// The name of the filter, as in the placement's status.
@@ -175,39 +207,96 @@ fn format_scores(scores: Scores) -> String {
     format!("affinity score: {}, topology spread score: {}", scores.affinity, scores.topology)
 }
 
-fn explain_pick(row: ScheduleRow, rejection: Option<&Rejection>, held: bool) -> String {
+fn explain_pick(row: ScheduleRow, rejection: Option<String>, held: bool) -> String {
     let how = if held { "picked before, and kept" } else { "picked by scheduling policy" };
     let mut words = match row.scores {
         Some(scores) => format!("{how} ({})", format_scores(scores)),
         None => how.to_owned(),
     };
     if let Some(rejection) = rejection {
-        words.push_str(&format!("; {}", explain_rejection(rejection)));
+        words.push_str(&format!("; {rejection}"));
     }
     words
 }
 
-fn explain_rejection(rejection: &Rejection) -> String {
+fn explain_rejection(
+    subject: &PlacementSubject<'_>,
+    rejection: &Rejection,
+    cluster: &Cluster,
+) -> (String, Vec<VerdictCause>) {
+    let placement = &subject.object.id;
     match rejection {
-        Rejection::Affinity => {
-            "cluster does not match with any of the required cluster affinity terms".to_owned()
+        Rejection::Affinity => (
+            "cluster does not match with any of the required cluster affinity terms".to_owned(),
+            vec![VerdictCause::field(placement, REQUIRED_AFFINITY)],
+        ),
+        Rejection::Ineligible(why) => {
+            let cause = match why {
+                Ineligibility::Leaving => ClusterCause::Deleting,
+                Ineligibility::Offline | Ineligibility::NotJoined => ClusterCause::NotJoined,
+                Ineligibility::Silent(_) | Ineligibility::NeverHeard | Ineligibility::Unhealthy(_) => {
+                    ClusterCause::NotReady
+                }
+            };
+            let why = format!("cluster is not eligible for resource placement yet: {why}");
+            (why, vec![VerdictCause::Cluster(cause)])
         }
-        Rejection::Ineligible(why) => format!("cluster is not eligible for resource placement yet: {why}"),
-        Rejection::Namespace(namespace) => format!("cluster has no namespace `{namespace}`"),
-        Rejection::Taint(taint) => {
-            format!("taint `{}={}:{}` is not tolerated", taint.key, taint.value, taint.effect)
+        Rejection::Namespace(namespace) => {
+            let cause = ClusterCause::Namespace { namespace: namespace.clone() };
+            (format!("cluster has no namespace `{namespace}`"), vec![VerdictCause::Cluster(cause)])
         }
-        Rejection::Spread(by) => format!("it would violate the topology spread constraint on `{}`", by.key),
+        Rejection::Taint(_) => {
+            let taints: Vec<_> = untolerated_taints(&subject.policy, cluster).collect();
+            let shown =
+                taints.iter().map(|taint| format!("`{}={}:{}`", taint.key, taint.value, taint.effect));
+            let shown: Vec<String> = shown.collect();
+            let (noun, verb) = if shown.len() == 1 { ("taint", "is") } else { ("taints", "are") };
+            let why = format!("{noun} {} {verb} not tolerated", shown.join(" and "));
+            (why, taints.into_iter().map(VerdictCause::taint).collect())
+        }
+        Rejection::Spread(violated) => {
+            let keys: Vec<String> = violated.iter().map(|by| format!("`{}`", by.key)).collect();
+            let noun = if keys.len() == 1 { "constraint" } else { "constraints" };
+            let why = format!("it would violate the topology spread {noun} on {}", keys.join(" and "));
+            let path = |at: usize| format!("/spec/policy/topologySpreadConstraints/{at}");
+            (why, violated.iter().map(|by| VerdictCause::field(placement, path(by.at))).collect())
+        }
         Rejection::Score(scores) => {
-            format!("cluster does not score high enough ({})", format_scores(*scores))
+            let why = format!("cluster does not score high enough ({})", format_scores(*scores));
+            (why, vec![too_few(subject)])
         }
     }
 }
 
-fn explain_not_picked(decision: &PlacementDecision<'_, '_>, held: bool) -> String {
-    match &decision.outcome {
-        Err(_) => "the scheduling cycle was aborted".to_owned(),
-        Ok(_) if held => "picked before, but fewer clusters are wanted now".to_owned(),
-        Ok(_) => "not considered: the policy needs no further cluster".to_owned(),
+/// The cause that is the number of clusters of a placement.
+fn too_few(subject: &PlacementSubject<'_>) -> VerdictCause {
+    VerdictCause::TooFew {
+        object: subject.object.id.clone(),
+        path: "/spec/policy/numberOfClusters".to_owned(),
     }
+}
+
+fn explain_not_picked(
+    subject: &PlacementSubject<'_>,
+    decision: &PlacementDecision<'_, '_>,
+    held: bool,
+) -> (String, Vec<VerdictCause>) {
+    let placement = &subject.object.id;
+    let (why, cause) = match &decision.outcome {
+        Err(_) => {
+            let path = match subject.selection_error() {
+                Some(failure) if failure.reason == "InvalidPolicy" => "/spec/policy",
+                Some(_) => "/spec/resourceSelectors",
+                None => "/spec/policy/affinity",
+            };
+            ("the scheduling cycle was aborted", VerdictCause::field(placement, path))
+        }
+        Ok(_) if subject.policy.placement_type == PlacementType::PickFixed => {
+            let path = "/spec/policy/clusterNames".to_owned();
+            ("the policy does not name it", VerdictCause::NotListed { object: placement.clone(), path })
+        }
+        Ok(_) if held => ("picked before, but fewer clusters are wanted now", too_few(subject)),
+        Ok(_) => ("not considered: the policy needs no further cluster", too_few(subject)),
+    };
+    (why.to_owned(), vec![cause])
 }

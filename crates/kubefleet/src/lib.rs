@@ -328,6 +328,7 @@ impl<'a> KubeFleetPlane<'a> {
             let stored = earlier.filter(|_| refused || update.is_some());
             plane.findings.extend(update);
             let is_admitted = !refused || stored.is_some();
+            let is_former = stored.is_some();
             let object = stored.map_or(object, Cow::Owned);
             // The schema check reports a policy that cannot be read.
             let mut subject = match PlacementPolicy::from_json(object.value_at(&["spec", "policy"])) {
@@ -337,6 +338,7 @@ impl<'a> KubeFleetPlane<'a> {
                 Err(_) => PlacementSubject::with_unreadable_policy(object),
             };
             subject.admitted = is_admitted;
+            subject.is_former = is_former;
             if let Some(row) = input.previous.find_row(&subject.object.id) {
                 subject.works = KubeFleetState::from_row(row).work_inputs();
             }

@@ -17,6 +17,8 @@ mod pick;
 mod score;
 mod spread;
 
+pub(super) use eligibility::untolerated_taints;
+
 /// One cluster of a placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ScheduleRow {
@@ -46,8 +48,8 @@ pub(super) enum Rejection {
     Ineligible(Ineligibility),
     Namespace(String),
     Taint(Taint),
-    /// A topology spread constraint.
-    Spread(SpreadViolation),
+    /// The topology spread constraints that it would violate, of which there is at least one.
+    Spread(Vec<SpreadViolation>),
     /// Other clusters score higher.
     Score(Scores),
 }

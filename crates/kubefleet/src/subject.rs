@@ -36,6 +36,8 @@ pub(super) struct PlacementSubject<'a> {
     pub(super) policy: PlacementPolicy,
     /// Whether admission accepts it.
     pub(super) admitted: bool,
+    /// Whether it is a former placement, because the API server refuses that of the repo.
+    pub(super) is_former: bool,
     selection: Arc<PlacementSelection<'a>>,
     /// What the works of clusters were written with, before.
     pub(super) works: BTreeMap<ClusterName, WorkInputs>,
@@ -142,6 +144,7 @@ impl<'a> PlacementSubject<'a> {
             object,
             policy,
             admitted,
+            is_former: false,
             selection,
             works: BTreeMap::new(),
             work_sources: OnceLock::new(),

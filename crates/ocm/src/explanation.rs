@@ -1,22 +1,26 @@
 //! Explains a placement: for each cluster the first filter that refused it, with the requirement that is not met, or its
 //! scores.
 
-use federate_dialect::{ClusterVerdict, Explanation, Placement, PreviousPlan};
+use federate_dialect::{ClusterCause, ClusterVerdict, Explanation, Placement, PreviousPlan, VerdictCause};
 
 use federate_kubernetes::ObjectRef;
 use federate_kubernetes::finding::format_count;
+use federate_kubernetes::pointer::escape;
 
 use crate::OcmPlanner;
 use crate::api::NAME;
 use crate::decision::{HubDecisions, decide_placements, placement_row};
-use crate::fleet::Member;
+use crate::fleet::{Member, MemberTaint, UNAVAILABLE, UNREACHABLE};
 use crate::report::PlacementReport;
-use crate::schedule::taints::{TolerationClock, find_untolerated};
-use crate::schedule::{Eligibility, PlacementSubject, Rejection};
+use crate::schedule::taints::{TolerationClock, untolerated};
+use crate::schedule::{DISABLED, Eligibility, Failure, PlacementSubject, Rejection, Skipped};
 use crate::state::Decisions;
 use crate::works::{self, Destination, WorkBundle};
 
 mod rollout;
+
+/// The API version of sets of clusters and their bindings.
+const SET_VERSION: &str = "cluster.open-cluster-management.io/v1beta2";
 
 /// Explains a placement; `placed` is its row of the plan.
 pub(crate) fn explain_placement(
@@ -131,24 +135,19 @@ fn explain_cluster(
     let rejection = report.rejected.get(name).copied();
     let rank = report.ranking.iter().position(|(ranked, _)| ranked == name);
     let total = rank.and_then(|rank| Some(report.ranking.get(rank)?.1));
-    let why = match (rejection, rank.zip(total)) {
-        (Some(Rejection::ClusterSet), _) => explain_set(plane, subject, member),
-        (Some(Rejection::Deleting), _) => "the cluster is being deleted".to_owned(),
-        (Some(Rejection::Predicate), _) => explain_predicates(plane, subject, member),
-        (Some(Rejection::TaintToleration), _) => explain_taint(plane, subject, member, &decisions.earlier),
-        (Some(Rejection::NumberOfClusters), Some((rank, total))) => {
-            format!(
-                "place {} with {total}, and {} are selected: {}",
-                rank + 1,
-                report.selected,
-                explain_scores(report, member)
-            )
+    let scored = rank.zip(total);
+    let (why, causes) = match (is_chosen, rejection, scored) {
+        (true, None, Some((rank, total))) => {
+            (format!("place {} with {total}: {}", rank + 1, explain_scores(report, member)), Vec::new())
         }
-        (None, Some((rank, total))) => {
-            format!("place {} with {total}: {}", rank + 1, explain_scores(report, member))
+        (true, ..) => ("it keeps its earlier decision".to_owned(), Vec::new()),
+        (false, Some(rejection), scored) => {
+            explain_rejection(plane, subject, report, &decisions.earlier, (member, rejection, scored))
         }
-        (_, None) if is_chosen => "it keeps its earlier decision".to_owned(),
-        _ => "nothing is selected".to_owned(),
+        (false, None, _) => {
+            let (why, cause) = explain_no_decision(subject, report);
+            (why, vec![cause])
+        }
     };
     ClusterVerdict {
         cluster: name.clone(),
@@ -157,43 +156,159 @@ fn explain_cluster(
         score: total,
         replicas: None,
         why,
+        causes,
     }
 }
 
-fn explain_set(plane: &OcmPlanner<'_>, subject: &PlacementSubject<'_>, member: &Member<'_>) -> String {
-    let namespace = &subject.key.0;
-    let of_cluster: Vec<&str> =
-        plane.hub.sets.names().filter(|set| plane.hub.sets.has_member(set, member) == Ok(true)).collect();
-    let bound = plane.hub.bindings.get(namespace.as_str());
-    let is_bound = |set: &&&str| bound.is_some_and(|bound| bound.contains(**set));
-    match of_cluster.iter().find(is_bound) {
-        Some(set) => format!("it is in the set {set}, which the placement does not name in `clusterSets`"),
-        None => format!(
-            "it is in the set {}, and no ManagedClusterSetBinding in the namespace {namespace} binds that",
-            member.set()
+/// Why a cluster that is not rejected has no decision.
+fn explain_no_decision(subject: &PlacementSubject<'_>, report: &PlacementReport) -> (String, VerdictCause) {
+    let field = |path: &str| VerdictCause::field(&subject.object.id, path);
+    match (&report.skipped, &report.failure) {
+        (Some(Skipped::Deleting), _) => (
+            "the placement is being deleted, and keeps its decisions".to_owned(),
+            field("/metadata/deletionTimestamp"),
+        ),
+        (Some(Skipped::Disabled), _) => (
+            "an annotation disables the scheduling of the placement, which keeps its decisions".to_owned(),
+            field(&format!("/metadata/annotations/{}", escape(DISABLED))),
+        ),
+        (None, Some(Failure::Misconfigured { plugin, message })) => {
+            let path = match *plugin {
+                "Predicate" => "/spec/predicates",
+                "TaintToleration" => "/spec/tolerations",
+                _ => "/spec/prioritizerPolicy",
+            };
+            (format!("a mistake in the placement leaves nothing selected: {message}"), field(path))
+        }
+        (None, Some(Failure::SyncError(message))) => {
+            let cause = match &subject.eligibility {
+                Eligibility::Malformed { set, .. } => {
+                    VerdictCause::field(&set_id(set), "/spec/clusterSelector")
+                }
+                _ => field("/spec/clusterSets"),
+            };
+            (format!("the decisions stay as they are: {message}"), cause)
+        }
+        (None, Some(Failure::Panic)) => (
+            "the decisions stay as they are: `numberOfClusters` is negative".to_owned(),
+            field("/spec/numberOfClusters"),
+        ),
+        (None, Some(Failure::Expression(one))) => (
+            format!("the decisions stay as they are: an expression is not evaluated: {}", one.what),
+            field("/spec/predicates"),
+        ),
+        (None, None) => (
+            "it is selected, but a mistake in the decision groups drops its decision".to_owned(),
+            field("/spec/decisionStrategy"),
         ),
     }
 }
 
-fn explain_predicates(plane: &OcmPlanner<'_>, subject: &PlacementSubject<'_>, member: &Member<'_>) -> String {
-    let unmet = subject.predicates.as_ref().map(|predicates| predicates.find_unmet(member, &plane.hub));
-    unmet.map(|unmet| unmet.join("; or ")).unwrap_or_default()
+/// A cluster with its rejection, and its place and total if it passed the filters.
+type RejectedMember<'m> = (&'m Member<'m>, Rejection, Option<(usize, i64)>);
+
+fn explain_rejection(
+    plane: &OcmPlanner<'_>,
+    subject: &PlacementSubject<'_>,
+    report: &PlacementReport,
+    earlier: &Decisions,
+    (member, rejection, scored): RejectedMember<'_>,
+) -> (String, Vec<VerdictCause>) {
+    let placement = &subject.object.id;
+    match rejection {
+        Rejection::ClusterSet => explain_set(plane, subject, member),
+        Rejection::Deleting => {
+            ("the cluster is being deleted".to_owned(), vec![VerdictCause::Cluster(ClusterCause::Deleting)])
+        }
+        Rejection::Predicate => {
+            let unmet = subject.predicates.as_ref().map(|all| all.find_unmet(member, &plane.hub));
+            let why = unmet.map(|unmet| unmet.join("; or ")).unwrap_or_default();
+            (why, vec![VerdictCause::field(placement, "/spec/predicates")])
+        }
+        Rejection::TaintToleration => explain_taints(plane, subject, member, earlier),
+        Rejection::NumberOfClusters => {
+            let place = scored
+                .map_or_else(String::new, |(rank, total)| format!("place {} with {total}, and ", rank + 1));
+            let (selected, scores) = (report.selected, explain_scores(report, member));
+            let path = "/spec/numberOfClusters".to_owned();
+            let cause = VerdictCause::TooFew { object: placement.clone(), path };
+            (format!("{place}{selected} are selected: {scores}"), vec![cause])
+        }
+    }
 }
 
-fn explain_taint(
+fn set_id(name: &str) -> ObjectRef {
+    ObjectRef {
+        api_version: SET_VERSION.to_owned(),
+        kind: "ManagedClusterSet".to_owned(),
+        namespace: None,
+        name: name.to_owned(),
+    }
+}
+
+fn explain_set(
+    plane: &OcmPlanner<'_>,
+    subject: &PlacementSubject<'_>,
+    member: &Member<'_>,
+) -> (String, Vec<VerdictCause>) {
+    let namespace = &subject.key.0;
+    let wanted = &subject.spec.cluster_sets;
+    let is_wanted = |set: &str| wanted.is_empty() || wanted.iter().any(|one| one == set);
+    let sets = &plane.hub.sets;
+    let of_cluster: Vec<&str> = sets.names().filter(|set| sets.has_member(set, member) == Ok(true)).collect();
+    let bound = plane.hub.bindings.get(namespace.as_str());
+    let is_bound = |set: &str| bound.is_some_and(|bound| bound.contains(set));
+    let names = VerdictCause::field(&subject.object.id, "/spec/clusterSets");
+    if let Some(set) = of_cluster.iter().find(|set| is_bound(set)) {
+        let why = format!("it is in the set {set}, which the placement does not name in `clusterSets`");
+        return (why, vec![names]);
+    }
+    let named = of_cluster.iter().find(|set| is_wanted(set)).or(of_cluster.first());
+    let set = named.copied().unwrap_or_else(|| member.set());
+    let (mut reasons, mut causes) = (Vec::new(), Vec::new());
+    if !is_wanted(set) {
+        reasons.push("the placement does not name it in `clusterSets`".to_owned());
+        causes.push(names);
+    }
+    if !sets.has(set) {
+        reasons.push("there is no such ManagedClusterSet".to_owned());
+        causes.push(VerdictCause::Missing { object: set_id(set) });
+    }
+    if !is_bound(set) {
+        reasons.push(format!("no ManagedClusterSetBinding in the namespace {namespace} binds that"));
+        let object = ObjectRef {
+            kind: "ManagedClusterSetBinding".to_owned(),
+            namespace: Some(namespace.clone()),
+            ..set_id(set)
+        };
+        causes.push(VerdictCause::Missing { object });
+    }
+    (format!("it is in the set {set}, and {}", reasons.join(", and ")), causes)
+}
+
+fn explain_taints(
     plane: &OcmPlanner<'_>,
     subject: &PlacementSubject<'_>,
     member: &Member<'_>,
     earlier: &Decisions,
-) -> String {
+) -> (String, Vec<VerdictCause>) {
     let name = &member.cluster.name;
     let was_selected = earlier.of(&subject.key).contains(name);
     let clock = TolerationClock::new(plane.hub.now, earlier.has_expired(&subject.key, name));
-    let taint = find_untolerated(member, &subject.spec.tolerations, was_selected, clock);
-    let Some(taint) = taint else { return "a taint is not tolerated".to_owned() };
-    let value = if taint.value.is_empty() { String::new() } else { format!("={}", taint.value) };
-    let since = taint.added.map_or_else(String::new, |added| format!(" since {added}"));
-    format!("its taint {}{value}:{}{since} is not tolerated", taint.key, taint.effect)
+    let (mut shown, mut causes) = (Vec::new(), Vec::new());
+    for taint in untolerated(member, &subject.spec.tolerations, was_selected, clock) {
+        let value = if taint.value.is_empty() { String::new() } else { format!("={}", taint.value) };
+        let since = taint.added.map_or_else(String::new, |added| format!(" since {added}"));
+        shown.push(format!("{}{value}:{}{since}", taint.key, taint.effect));
+        let MemberTaint { key, value, effect, .. } = taint.clone();
+        causes.push(VerdictCause::Cluster(match key.as_str() {
+            // The hub derives it from the availability of the cluster.
+            UNREACHABLE | UNAVAILABLE if !member.cluster.ready => ClusterCause::NotReady,
+            _ => ClusterCause::Taint { key, value, effect },
+        }));
+    }
+    let (noun, verb) = if shown.len() == 1 { ("taint", "is") } else { ("taints", "are") };
+    (format!("its {noun} {} {verb} not tolerated", shown.join(" and ")), causes)
 }
 
 /// The scores of a cluster as a sum: `Balance 100 × 1 + Steady 0 × 1`.
@@ -268,33 +383,59 @@ fn explain_destination(
     member: &Member<'_>,
 ) -> ClusterVerdict {
     let name = &member.cluster.name;
-    let mut selecting = Vec::new();
-    let mut others = Vec::new();
+    let (mut selecting, mut others, mut causes) = (Vec::new(), Vec::new(), Vec::new());
     for bundle in bundles {
-        let Destination::Placements(references) = &bundle.destination else {
-            continue;
+        let references = match &bundle.destination {
+            Destination::Placements(references) => references.as_slice(),
+            Destination::Cluster(_) => {
+                let path = "/metadata/namespace".to_owned();
+                causes.push(VerdictCause::NotListed { object: bundle.object.id.clone(), path });
+                &[]
+            }
         };
+        if let Some(refusal) = bundle.refusal() {
+            let is_deleting = bundle.object.is_deleting();
+            let path = if is_deleting { "/metadata/deletionTimestamp" } else { "/metadata/name" };
+            others.push(format!("{} makes no work: {}", bundle.object.id, refusal.message));
+            causes.push(VerdictCause::field(&bundle.object.id, path));
+            continue;
+        }
         for reference in references {
             let id = works::placement_id(&bundle.object.id, &reference.name);
-            match decisions.of(plane, &id) {
-                Some(report) if report.clusters.binary_search(name).is_ok() => {
-                    selecting.push(format!("{id} selects it"));
-                }
-                Some(report) => others.push(match report.rejected.get(name) {
-                    Some(rejection) => format!("{id} does not select it ({})", rejection.name()),
-                    None => format!("{id} does not select it"),
-                }),
-                None => others.push(format!("there is no {id}")),
+            let Some(report) = decisions.of(plane, &id) else {
+                others.push(format!("there is no {id}, and references after it are not looked at"));
+                causes.push(VerdictCause::Missing { object: id });
+                break;
+            };
+            if report.clusters.binary_search(name).is_ok() {
+                selecting.push(format!("{id} selects it"));
+                continue;
             }
+            others.push(match report.rejected.get(name) {
+                Some(rejection) => format!("{id} does not select it ({})", rejection.name()),
+                None => format!("{id} does not select it"),
+            });
+            causes.push(VerdictCause::Follows { leader: id });
         }
     }
     let is_chosen = row.clusters.contains_cluster(name);
     let why = match (is_chosen, selecting.is_empty()) {
         (true, false) => selecting.join(", and "),
         (true, true) => "it has a work".to_owned(),
-        (false, _) if others.is_empty() => "no work names it".to_owned(),
+        (false, _) if others.is_empty() => "no work is in its namespace".to_owned(),
         (false, _) => others.join(", and "),
     };
+    if is_chosen {
+        causes.clear();
+    }
     let refused_by = (!is_chosen).then_some("Placement");
-    ClusterVerdict { cluster: name.clone(), chosen: is_chosen, refused_by, score: None, replicas: None, why }
+    ClusterVerdict {
+        cluster: name.clone(),
+        chosen: is_chosen,
+        refused_by,
+        score: None,
+        replicas: None,
+        why,
+        causes,
+    }
 }

@@ -34,7 +34,7 @@ use score::{PrioritizerScores, ScoreContext, Weights};
 use taints::TolerationClock;
 
 /// The annotation with which a placement is not evaluated.
-const DISABLED: &str = "cluster.open-cluster-management.io/experimental-scheduling-disable";
+pub(crate) const DISABLED: &str = "cluster.open-cluster-management.io/experimental-scheduling-disable";
 
 /// The steps of a cluster in an evaluation, which is kept with its scores.
 const STEPS_PER_CLUSTER: u64 = 32;

@@ -93,7 +93,7 @@ impl<'a> WorkBundle<'a> {
     }
 
     /// Why the hub makes no works of it.
-    fn refusal(&self) -> Option<Unschedulable> {
+    pub(crate) fn refusal(&self) -> Option<Unschedulable> {
         let refusal =
             |reason: &str, message: String| Some(Unschedulable { reason: reason.to_owned(), message });
         if self.object.is_deleting() {

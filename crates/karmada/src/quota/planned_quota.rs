@@ -13,6 +13,7 @@ use super::{Spec, member_quotas, read_quantities, read_section};
 use crate::{KarmadaPlanner, NAME};
 use federate_dialect::{
     ClusterVerdict, DialectDecisions, Explanation, ManifestVariant, Placed, Placement, RenderedManifest,
+    VerdictCause,
 };
 use federate_kubernetes::formatted_quantity::FormattedQuantity;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef};
@@ -86,6 +87,10 @@ impl<'a> PlannedQuota<'a> {
         let verdicts = clusters.iter().map(|cluster| {
             let chosen = self.bodies.contains_key(&cluster.name);
             let why = if chosen { "it has an assignment" } else { "it has no assignment with `hard`" };
+            let absent = VerdictCause::NotListed {
+                object: self.quota.id.clone(),
+                path: "/spec/staticAssignments".to_owned(),
+            };
             ClusterVerdict {
                 cluster: cluster.name.clone(),
                 chosen,
@@ -93,6 +98,7 @@ impl<'a> PlannedQuota<'a> {
                 score: None,
                 replicas: None,
                 why: why.to_owned(),
+                causes: (!chosen).then_some(absent).into_iter().collect(),
             }
         });
         let placement = placed

@@ -4,7 +4,10 @@
 //! weights and aggregation keep what was placed and divide only the difference, by the available replicas of
 //! clusters, except when a fresh scheduling is requested.
 
-use super::{Candidate, DivisionStrategy, Scheduling, SchedulingFailure, SchedulingTrace, division, pdqsort};
+use super::{
+    Candidate, DivisionStrategy, Scheduling, SchedulingFailure, SchedulingTrace, UnusedReason, division,
+    pdqsort,
+};
 use crate::version::ScaleDown;
 use federate_kubernetes::finding;
 
@@ -28,6 +31,9 @@ pub(super) fn assign_replicas(
             by_available_replicas(scheduling, chosen, replicas, trace)?
         }
     };
+    if replicas == 0 {
+        trace.add_unused(indices(chosen), UnusedReason::NoReplicas);
+    }
     assigned.retain(|(_, replicas)| *replicas != 0);
     Ok(assigned)
 }
@@ -43,8 +49,14 @@ pub(super) fn assign_tiers(
     let last = chosen.iter().map(|c| c.overflow).max().unwrap_or(0);
     for tier in 0..=last {
         let members: Vec<Candidate> = chosen.iter().copied().filter(|c| c.overflow == tier).collect();
-        let take = left.min(members.iter().map(|c| c.available).sum());
+        let room = members.iter().map(|c| c.available).sum();
+        let take = left.min(room);
         if take <= 0 {
+            let is_full = room <= 0;
+            trace.add_unused(
+                indices(&members),
+                if is_full { UnusedReason::NoRoom } else { UnusedReason::EarlierTier },
+            );
             continue;
         }
         trace.add_step(|| match tier {
@@ -70,6 +82,10 @@ pub(super) fn assign_tiers(
     Ok(assigned)
 }
 
+fn indices(candidates: &[Candidate]) -> impl Iterator<Item = usize> {
+    candidates.iter().map(|candidate| candidate.index)
+}
+
 fn by_available_replicas(
     scheduling: &Scheduling<'_>,
     chosen: &[Candidate],
@@ -82,6 +98,9 @@ fn by_available_replicas(
     }
     let previous = previous_among(scheduling, chosen);
     let before: i64 = previous.iter().map(|(_, replicas)| replicas).sum();
+    if before >= replicas {
+        trace.add_unused(indices(chosen), UnusedReason::Placed);
+    }
     if before == replicas {
         trace.add_step(|| match replicas {
             1 => "the only replica is placed already, so nothing moves".to_owned(),
@@ -163,13 +182,18 @@ fn divide_by_available(
             ),
         ));
     }
+    let full = votes.iter().filter(|(_, available)| trace.is_recorded() && *available <= 0);
+    let full: Vec<usize> = full.map(|(index, _)| *index).collect();
     if scheduling.strategy == DivisionStrategy::Aggregated {
+        trace.add_unused(votes.iter().map(|(index, _)| *index), UnusedReason::Aggregated);
         votes = shortest_prefix(votes, kept, target);
         trace.add_step(|| {
             let fit = if target == 1 { "replica fits" } else { "replicas fit" };
             format!("aggregated: {target} {fit} in {} of the clusters", votes.len())
         });
     }
+    trace.add_unused(votes.iter().map(|(index, _)| *index), UnusedReason::Available);
+    trace.add_unused(full, UnusedReason::NoRoom);
     let mut sums = vec![0; scheduling.clusters.len() + scheduling.subject.departed.len()];
     let shares =
         divide_by_votes(scheduling, target, votes, |index| replicas_of(kept, index), "available", trace);
@@ -212,10 +236,13 @@ fn by_weight(
     let weighted: Votes = weighted.filter(|(_, weight)| *weight > 0).collect();
     let previous = scheduling.subject.previous;
     if !weighted.is_empty() {
+        trace.add_unused(indices(chosen), UnusedReason::NoWeight);
+        trace.add_unused(weighted.iter().map(|(index, _)| *index), UnusedReason::Weight);
         let last = |index| replicas_of(previous, index);
         return divide_by_votes(scheduling, replicas, weighted, last, "weight", trace);
     }
     let replica_scheduling = scheduling.placement.replica_scheduling.as_ref();
+    trace.add_unused(indices(chosen), UnusedReason::Weight);
     let given = replica_scheduling.is_some_and(|scheduling| scheduling.weight_preference.is_some());
     let equal = chosen.iter().map(|c| (c.index, 1)).collect();
     let previous = if given { &[][..] } else { previous };

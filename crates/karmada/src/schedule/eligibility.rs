@@ -7,7 +7,9 @@ use std::collections::HashMap;
 
 use super::SchedulingSubject;
 use crate::api::{AffinityTerm, KarmadaPlacement, KarmadaToleration};
+use crate::policies::PropagationPolicy;
 use crate::version::HeldApi;
+use federate_dialect::{ClusterCause, VerdictCause};
 use federate_kubernetes::{Cluster, Taint, work};
 
 /// The parts of the filters that depend only on the policy, by cluster index.
@@ -42,8 +44,11 @@ impl PolicyEligibility {
         });
         Self {
             held_unserved: held_unserved.collect(),
-            untolerated: clusters.iter().map(|c| find_untolerated_taint(placement, c).is_some()).collect(),
-            lacking: clusters.iter().map(|c| missing_property(placement, c).is_some()).collect(),
+            untolerated: clusters
+                .iter()
+                .map(|c| find_untolerated_taints(placement, c).next().is_some())
+                .collect(),
+            lacking: clusters.iter().map(|c| missing_properties(placement, c).next().is_some()).collect(),
             terms: read_affinity_groups(placement, clusters),
             weights: read_static_weights(placement, clusters),
         }
@@ -83,29 +88,80 @@ impl PolicyEligibility {
     }
 }
 
-/// Why a filter refuses a cluster, in words.
-pub(super) fn refusal_reason(
-    filter: SchedulerFilter,
-    placement: &KarmadaPlacement,
-    cluster: &Cluster,
-    kind: &str,
-) -> String {
-    match filter {
-        SchedulerFilter::ApiEnablement => format!("it does not report to serve {kind}"),
-        SchedulerFilter::TaintToleration => {
-            let shown = find_untolerated_taint(placement, cluster).map_or_else(String::new, |t| {
-                let value = if t.value.is_empty() { String::new() } else { format!("={}", t.value) };
-                format!(" `{}{value}:{}`", t.key, t.effect)
-            });
-            format!("the policy does not tolerate its taint{shown}")
-        }
-        SchedulerFilter::ClusterAffinity => "the policy's cluster affinity does not select it".to_owned(),
-        SchedulerFilter::SpreadConstraint => {
-            let property = missing_property(placement, cluster).unwrap_or_default();
-            format!("a spread constraint needs its {property}, which is not given")
-        }
-        SchedulerFilter::ClusterEviction => "the object is being evicted from it".to_owned(),
+/// Why a filter refuses a cluster.
+pub(crate) struct FilterRefusal {
+    /// The filter, by the name Karmada gives it.
+    pub(crate) filter: &'static str,
+    /// Why, in words.
+    pub(crate) why: String,
+    /// What the filter looks at.
+    pub(crate) causes: Vec<VerdictCause>,
+}
+
+impl FilterRefusal {
+    /// The refusal of a cluster that is being deleted.
+    pub(super) fn by_deletion() -> Self {
+        let causes = vec![VerdictCause::Cluster(ClusterCause::Deleting)];
+        Self { filter: "deleting", why: "it is being deleted".to_owned(), causes }
     }
+
+    /// The refusal by a filter under the affinity group at an index.
+    pub(super) fn new(
+        filter: SchedulerFilter,
+        policy: &PropagationPolicy<'_>,
+        group: usize,
+        cluster: &Cluster,
+        kind: &str,
+    ) -> Self {
+        let placement = &policy.spec.placement;
+        let (why, causes) = match filter {
+            SchedulerFilter::ApiEnablement => (
+                format!("it does not report to serve {kind}"),
+                vec![VerdictCause::Cluster(ClusterCause::Api)],
+            ),
+            SchedulerFilter::TaintToleration => {
+                let taints: Vec<&Taint> = find_untolerated_taints(placement, cluster).collect();
+                (describe_taints(&taints), taints.into_iter().map(VerdictCause::taint).collect())
+            }
+            SchedulerFilter::ClusterAffinity => {
+                let why = "the policy's cluster affinity does not select it".to_owned();
+                (why, vec![affinity_cause(policy, group)])
+            }
+            SchedulerFilter::SpreadConstraint => {
+                let missing: Vec<&'static str> = missing_properties(placement, cluster).collect();
+                let why =
+                    format!("a spread constraint needs its {}, which is not given", missing.join(" and "));
+                let causes = missing.into_iter().map(|field| ClusterCause::Location { field });
+                (why, causes.map(VerdictCause::Cluster).collect())
+            }
+            SchedulerFilter::ClusterEviction => {
+                ("the object is being evicted from it".to_owned(), vec![VerdictCause::PreviousPlan])
+            }
+        };
+        Self { filter: filter.name(), why, causes }
+    }
+}
+
+fn affinity_cause(policy: &PropagationPolicy<'_>, group: usize) -> VerdictCause {
+    let id = &policy.object.id;
+    let placement = &policy.spec.placement;
+    if placement.cluster_affinity.is_some() || placement.cluster_affinities.is_empty() {
+        return VerdictCause::field(id, "/spec/placement/clusterAffinity");
+    }
+    let path = format!("/spec/placement/clusterAffinities/{group}");
+    VerdictCause::NotSelected { object: id.clone(), path }
+}
+
+fn describe_taints(taints: &[&Taint]) -> String {
+    let shown: Vec<String> = taints
+        .iter()
+        .map(|taint| {
+            let value = if taint.value.is_empty() { String::new() } else { format!("={}", taint.value) };
+            format!("`{}{value}:{}`", taint.key, taint.effect)
+        })
+        .collect();
+    let noun = if shown.len() == 1 { "taint" } else { "taints" };
+    format!("the policy does not tolerate its {noun} {}", shown.join(" and "))
 }
 
 /// The filters, by the names Karmada gives them.
@@ -130,9 +186,12 @@ impl SchedulerFilter {
     }
 }
 
-/// The first taint of the cluster that keeps objects of this policy away.
-fn find_untolerated_taint<'c>(placement: &KarmadaPlacement, cluster: &'c Cluster) -> Option<&'c Taint> {
-    cluster.taints.iter().find(|taint| {
+/// The taints of the cluster that keep objects of this policy away.
+fn find_untolerated_taints<'c>(
+    placement: &'c KarmadaPlacement,
+    cluster: &'c Cluster,
+) -> impl Iterator<Item = &'c Taint> {
+    cluster.taints.iter().filter(|taint| {
         work::charge_items(placement.cluster_tolerations.len());
         matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
             && !placement.cluster_tolerations.iter().any(|t| tolerates_taint(t, taint))
@@ -149,13 +208,15 @@ pub(crate) fn tolerates_taint(toleration: &KarmadaToleration, taint: &Taint) -> 
         }
 }
 
-fn missing_property(placement: &KarmadaPlacement, cluster: &Cluster) -> Option<&'static str> {
-    placement.spread_constraints.iter().find_map(|constraint| match constraint.spread_by_field.as_str() {
-        "provider" if cluster.provider.is_empty() => Some("provider"),
-        "region" if cluster.region.is_empty() => Some("region"),
-        "zone" if cluster.zones.is_empty() => Some("zones"),
-        _ => None,
-    })
+/// The locations that spread constraints need and the cluster does not give.
+fn missing_properties(placement: &KarmadaPlacement, cluster: &Cluster) -> impl Iterator<Item = &'static str> {
+    let given = [
+        ("provider", !cluster.provider.is_empty()),
+        ("region", !cluster.region.is_empty()),
+        ("zone", !cluster.zones.is_empty()),
+    ];
+    let missing = given.into_iter().filter(|(_, is_given)| !is_given).map(|(field, _)| field);
+    missing.filter(|field| placement.spread_constraints.iter().any(|one| one.spread_by_field == *field))
 }
 
 fn read_affinity_groups(placement: &KarmadaPlacement, clusters: &[Cluster]) -> Vec<AffinityGroup> {

@@ -3,7 +3,8 @@
 use super::super::affinity::{self, CheckedTerms};
 use super::super::effective_policy::EffectivePolicy;
 use super::super::profile::FilterPlugin;
-use super::{JoinedCluster, SchedulingUnit};
+use super::{ClusterExclusion, JoinedCluster, SchedulingUnit, UnitCause};
+use federate_dialect::ClusterCause;
 use federate_kubernetes::{Cluster, Taint};
 
 /// The input of the filters.
@@ -33,7 +34,7 @@ impl<'w> ClusterFilters<'w> {
         let scheduled = subject.is_scheduled(member.index);
         match filter {
             FilterPlugin::ApiResources => subject.served.get(member.index).copied().unwrap_or(false),
-            FilterPlugin::TaintToleration => self.find_untolerated(cluster, scheduled).is_none(),
+            FilterPlugin::TaintToleration => self.find_untolerated(cluster, scheduled).next().is_none(),
             FilterPlugin::Placement => {
                 !wanted.named_clusters().names || wanted.named_clusters().named[member.index]
             }
@@ -53,9 +54,13 @@ impl<'w> ClusterFilters<'w> {
                 .is_none_or(|terms| terms.accepts_cluster(&cluster.name, &cluster.labels) == Ok(true))
     }
 
-    /// The taint that refuses the object. Only `NoExecute` refuses objects that are already there.
-    fn find_untolerated<'c>(&self, cluster: &'c Cluster, scheduled: bool) -> Option<&'c Taint> {
-        cluster.taints.iter().find(|taint| {
+    /// The taints that refuse the object. Only `NoExecute` refuses objects that are already there.
+    fn find_untolerated<'c>(
+        &'c self,
+        cluster: &'c Cluster,
+        scheduled: bool,
+    ) -> impl Iterator<Item = &'c Taint> {
+        cluster.taints.iter().filter(move |taint| {
             let counts = match taint.effect.as_str() {
                 "NoExecute" => true,
                 "NoSchedule" => !scheduled,
@@ -66,33 +71,50 @@ impl<'w> ClusterFilters<'w> {
     }
 
     /// Why a filter refused a cluster.
-    pub(super) fn describe_refusal(&self, filter: FilterPlugin, member: &JoinedCluster<'_>) -> String {
+    pub(super) fn explain_refusal(
+        &self,
+        filter: FilterPlugin,
+        member: &JoinedCluster<'_>,
+    ) -> ClusterExclusion {
         let cluster = member.cluster;
         match filter {
-            FilterPlugin::ApiResources => format!("does not serve {}", self.subject.kind),
+            FilterPlugin::ApiResources => {
+                let why = format!("does not serve {}", self.subject.kind);
+                ClusterExclusion::by_cluster(why, ClusterCause::Api)
+            }
             FilterPlugin::TaintToleration => {
                 let scheduled = self.subject.is_scheduled(member.index);
-                self.find_untolerated(cluster, scheduled).map_or_else(String::new, |taint| {
-                    let Taint { key, value, effect } = taint;
-                    let pair = if value.is_empty() { key.clone() } else { format!("{key}={value}") };
-                    format!("the taint {pair}:{effect} is not tolerated")
-                })
+                let taints: Vec<&Taint> = self.find_untolerated(cluster, scheduled).collect();
+                ClusterExclusion::by_taints(&taints)
             }
-            FilterPlugin::Placement => "not in the placement list".to_owned(),
-            FilterPlugin::Affinity if !affinity::is_selected(&self.wanted.selector, &cluster.labels) => {
-                "its labels do not match clusterSelector".to_owned()
+            FilterPlugin::Placement => ClusterExclusion::by_field("not in the placement list", "placement"),
+            FilterPlugin::Affinity => self.explain_affinity(cluster),
+            FilterPlugin::Ready => ClusterExclusion::by_cluster("is not ready", ClusterCause::NotReady),
+            FilterPlugin::Terminating => {
+                ClusterExclusion::by_cluster("is being deleted", ClusterCause::Deleting)
             }
-            FilterPlugin::Affinity => {
-                let terms = self.required.as_ref();
-                match terms.map(|t| t.accepts_cluster(&cluster.name, &cluster.labels)) {
-                    Some(Err(malformed)) => format!("clusterAffinity is malformed: {}", malformed.0),
-                    _ => "no term of clusterAffinity matches".to_owned(),
-                }
+            FilterPlugin::Evicted => {
+                ClusterExclusion::new("the workload migration evicts it", UnitCause::Migration)
             }
-            FilterPlugin::Ready => "is not ready".to_owned(),
-            FilterPlugin::Terminating => "is being deleted".to_owned(),
-            FilterPlugin::Evicted => "the workload migration evicts it".to_owned(),
-            FilterPlugin::ResourcesFit => "has too few GPUs left".to_owned(),
+            FilterPlugin::ResourcesFit => {
+                ClusterExclusion::by_cluster("has too few GPUs left", ClusterCause::Resources)
+            }
         }
+    }
+
+    fn explain_affinity(&self, cluster: &Cluster) -> ClusterExclusion {
+        let mut exclusion = ClusterExclusion { why: String::new(), causes: Vec::new() };
+        if !affinity::is_selected(&self.wanted.selector, &cluster.labels) {
+            exclusion.add("its labels do not match clusterSelector", "clusterSelector");
+        }
+        let terms = self.required.as_ref();
+        match terms.map(|terms| terms.accepts_cluster(&cluster.name, &cluster.labels)) {
+            Some(Err(malformed)) => {
+                exclusion.add(&format!("clusterAffinity is malformed: {}", malformed.0), "clusterAffinity");
+            }
+            Some(Ok(false)) => exclusion.add("no term of clusterAffinity matches", "clusterAffinity"),
+            Some(Ok(true)) | None => {}
+        }
+        exclusion
     }
 }

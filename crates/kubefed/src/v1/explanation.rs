@@ -1,9 +1,10 @@
 //! Explains the placements of Federation v1.
 
-use super::{AUTOSCALER_ANNOTATION, Divided, SELECTOR_ANNOTATION, V1Decision};
+use super::{AUTOSCALER_ANNOTATION, Divided, Part, SELECTOR_ANNOTATION, V1Decision, annotation_pointer};
 use crate::division::DivisionTrace;
+use crate::explanation::{Exclusion, unseen_cluster};
 use crate::{KubeFedPlanner, NAME};
-use federate_dialect::{ClusterVerdict, Explanation, Placement, PreviousPlan};
+use federate_dialect::{ClusterCause, ClusterVerdict, Explanation, Placement, PreviousPlan, VerdictCause};
 use federate_kubernetes::Cluster;
 use federate_repo::Template;
 
@@ -71,22 +72,10 @@ fn cluster_verdict(
 ) -> ClusterVerdict {
     let part = decision.parts.iter().find(|(c, _)| c.name == cluster.name).map(|(_, part)| *part);
     let part = part.unwrap_or_default();
-    let (refused_by, why) = match &decision.requirements {
-        _ if plane.find_cluster(&cluster.name).is_none() => {
-            (Some("Inventory"), format!("only clusters in namespace `{}` are seen", plane.config.namespace))
-        }
-        Err((reason, message)) => (Some(*reason), message.clone()),
-        Ok(_) if !cluster.ready => (Some("Readiness"), "it is not ready".to_owned()),
-        Ok(requirements) => match requirements.iter().find(|r| !r.matches_labels(&cluster.labels)) {
-            Some(failed) => (Some("ClusterSelector"), failed.describe_mismatch(&cluster.labels)),
-            None if part.chosen => (None, describe_chosen(part.replicas)),
-            None if part.withdrawn => (
-                Some("Autoscaler"),
-                "the autoscaler does not name it; the object stays there with 0 replicas".to_owned(),
-            ),
-            None if decision.autoscaled => (Some("Autoscaler"), "the autoscaler does not name it".to_owned()),
-            None => (Some("Preferences"), "no parallelism is left for it".to_owned()),
-        },
+    let exclusion = explain_exclusion(plane, decision, part, cluster);
+    let (refused_by, why, causes) = match exclusion {
+        Some(Exclusion { by, why, causes }) => (Some(by), why, causes),
+        None => (None, describe_chosen(part.replicas), Vec::new()),
     };
     ClusterVerdict {
         cluster: cluster.name.clone(),
@@ -95,6 +84,61 @@ fn cluster_verdict(
         score: None,
         replicas: part.replicas,
         why,
+        causes,
+    }
+}
+
+/// Why a cluster does not receive the object; `None` if it does.
+fn explain_exclusion(
+    plane: &KubeFedPlanner<'_>,
+    decision: &V1Decision<'_>,
+    part: Part,
+    cluster: &Cluster,
+) -> Option<Exclusion> {
+    let id = &decision.object.id;
+    let annotation = |name: &str| VerdictCause::field(id, annotation_pointer(name));
+    if plane.find_cluster(&cluster.name).is_none() {
+        return Some(unseen_cluster(plane));
+    }
+    let requirements = match &decision.requirements {
+        Ok(requirements) => requirements,
+        Err((reason, message)) => {
+            let is_selector = *reason == "InvalidClusterSelector";
+            let name = if is_selector { SELECTOR_ANNOTATION } else { AUTOSCALER_ANNOTATION };
+            return Some(Exclusion::new(reason, &**message, annotation(name)));
+        }
+    };
+    if !cluster.ready {
+        let cause = VerdictCause::Cluster(ClusterCause::NotReady);
+        return Some(Exclusion::new("Readiness", "it is not ready", cause));
+    }
+    let failed = requirements.iter().filter(|r| !r.matches_labels(&cluster.labels));
+    let failed: Vec<String> = failed.map(|r| r.describe_mismatch(&cluster.labels)).collect();
+    if !failed.is_empty() {
+        let why = failed.join(", and ");
+        return Some(Exclusion::new("ClusterSelector", why, annotation(SELECTOR_ANNOTATION)));
+    }
+    let preferences = Divided::for_kind(id).preferences_annotation();
+    match part {
+        Part { chosen: true, .. } => None,
+        Part { withdrawn: true, .. } => Some(Exclusion::new(
+            "Autoscaler",
+            "the autoscaler does not name it; the object stays there with 0 replicas",
+            annotation(AUTOSCALER_ANNOTATION),
+        )),
+        _ if decision.autoscaled => Some(Exclusion::new(
+            "Autoscaler",
+            "the autoscaler does not name it",
+            annotation(AUTOSCALER_ANNOTATION),
+        )),
+        Part { unweighted: true, .. } => {
+            let why = "the preferences give it no parallelism";
+            Some(Exclusion::new("Preferences", why, annotation(preferences)))
+        }
+        _ => {
+            let cause = VerdictCause::Replicas { object: id.clone() };
+            Some(Exclusion::new("Preferences", "no parallelism is left for it", cause))
+        }
     }
 }
 

@@ -358,10 +358,13 @@ fn refused_by(cluster: &str, rejection: &Rejection) -> Option<ClusterDecision> {
             "taint &{{Key:{} Value:{} Effect:{}}} cannot be tolerated",
             taint.key, taint.value, taint.effect
         ),
-        Rejection::Spread(by) => format!(
-            "violated doNotSchedule topology spread constraint \"{}\" (max skew {})",
-            by.key, by.max_skew
-        ),
+        Rejection::Spread(by) => {
+            let first = by.first()?;
+            format!(
+                "violated doNotSchedule topology spread constraint \"{}\" (max skew {})",
+                first.key, first.max_skew
+            )
+        }
     };
     Some(unselected_decision(cluster, format!("ClusterUnschedulable, {why}")))
 }

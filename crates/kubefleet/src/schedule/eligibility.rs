@@ -34,11 +34,17 @@ pub(super) fn filter_clusters(
             return Ok(Some(Rejection::Namespace(namespace.to_owned())));
         }
         work::charge_items(cluster.taints.len() * policy.tolerations.len());
-        let untolerated =
-            cluster.taints.iter().find(|t| !policy.tolerations.iter().any(|by| tolerates_taint(by, t)));
-        Ok(untolerated.map(|taint| Rejection::Taint(taint.clone())))
+        Ok(untolerated_taints(policy, cluster).next().map(|taint| Rejection::Taint(taint.clone())))
     });
     refused.collect()
+}
+
+/// The taints of a cluster that keep the resources of a policy away.
+pub(crate) fn untolerated_taints<'c>(
+    policy: &'c PlacementPolicy,
+    cluster: &'c Cluster,
+) -> impl Iterator<Item = &'c Taint> {
+    cluster.taints.iter().filter(|t| !policy.tolerations.iter().any(|by| tolerates_taint(by, t)))
 }
 
 fn matches_any(terms: &[RequiredTerm<'_>], cluster: &Cluster) -> Result<bool, SchedulingError> {

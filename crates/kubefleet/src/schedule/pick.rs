@@ -133,10 +133,9 @@ impl<'p> Cycles<'p> {
         let rest = candidates.split_off(many);
         let mut rejected = std::mem::take(&mut self.refused);
         for (index, _) in &self.open {
-            if let (Some(refusal), Err(constraint)) =
-                (rejected.get_mut(*index), self.spread.score_cluster(*index))
-            {
-                *refusal = Some(Rejection::Spread(constraint.to_violation()));
+            let violations = self.spread.find_violations(*index);
+            if let (Some(refusal), false) = (rejected.get_mut(*index), violations.is_empty()) {
+                *refusal = Some(Rejection::Spread(violations));
             }
         }
         for other in rest {
@@ -153,7 +152,7 @@ impl<'p> Cycles<'p> {
     /// The clusters that can be picked in this cycle.
     fn list_candidates(&self) -> impl Iterator<Item = Candidate> {
         self.open.iter().filter_map(|&(index, affinity)| {
-            let topology = self.spread.score_cluster(index).ok()?;
+            let topology = self.spread.score_cluster(index)?;
             let obsolete = self.rows.obsolete.get(index).is_some_and(Option::is_some);
             Some(Candidate { index, scores: Scores { topology, affinity }, obsolete })
         })

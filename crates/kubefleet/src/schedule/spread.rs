@@ -18,6 +18,8 @@ pub(crate) struct SpreadViolation {
     /// The label whose values are the domains.
     pub(crate) key: String,
     pub(crate) max_skew: i64,
+    /// The index of the constraint in the policy.
+    pub(crate) at: usize,
 }
 
 /// The constraints of a policy over one fleet.
@@ -25,7 +27,9 @@ pub(super) struct Spread<'p> {
     constraints: Vec<SkewConstraint<'p>>,
 }
 
-pub(super) struct SkewConstraint<'p> {
+struct SkewConstraint<'p> {
+    /// Its index in the policy.
+    at: usize,
     key: &'p str,
     max_skew: i64,
     strict: bool,
@@ -39,10 +43,12 @@ pub(super) struct SkewConstraint<'p> {
 
 impl<'p> Spread<'p> {
     pub(super) fn new(constraints: &'p [TopologySpreadConstraint], clusters: &[Cluster]) -> Self {
-        let (strict, preferred): (Vec<_>, Vec<_>) =
-            constraints.iter().partition(|c| c.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule);
+        let (strict, preferred): (Vec<_>, Vec<_>) = constraints
+            .iter()
+            .enumerate()
+            .partition(|(_, c)| c.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule);
         let ordered = strict.into_iter().chain(preferred);
-        Self { constraints: ordered.map(|c| SkewConstraint::new(c, clusters)).collect() }
+        Self { constraints: ordered.map(|(at, c)| SkewConstraint::new(at, c, clusters)).collect() }
     }
 
     /// Counts a row on the cluster at `index`.
@@ -60,19 +66,20 @@ impl<'p> Spread<'p> {
         self.constraints.iter_mut().for_each(SkewConstraint::update_scores);
     }
 
-    /// The score of the cluster at `index`, or the constraint that it would violate.
-    pub(super) fn score_cluster(&self, index: usize) -> Result<i64, &SkewConstraint<'p>> {
-        let mut score = 0;
-        for constraint in &self.constraints {
-            let Some(domain) = constraint.domains.get(index).copied().flatten() else { continue };
-            score += constraint.scores.get(domain).copied().flatten().ok_or(constraint)?;
-        }
-        Ok(score)
+    /// The score of the cluster at `index`; `None` if it would violate a constraint.
+    pub(super) fn score_cluster(&self, index: usize) -> Option<i64> {
+        self.constraints.iter().map(|constraint| constraint.score_cluster(index)).sum()
+    }
+
+    /// The constraints that the cluster at `index` would violate.
+    pub(super) fn find_violations(&self, index: usize) -> Vec<SpreadViolation> {
+        let violated = self.constraints.iter().filter(|constraint| constraint.score_cluster(index).is_none());
+        violated.map(SkewConstraint::to_violation).collect()
     }
 }
 
 impl<'p> SkewConstraint<'p> {
-    fn new(constraint: &'p TopologySpreadConstraint, clusters: &[Cluster]) -> Self {
+    fn new(at: usize, constraint: &'p TopologySpreadConstraint, clusters: &[Cluster]) -> Self {
         let mut numbers = BTreeMap::new();
         let key = constraint.topology_key.as_str();
         let domains = clusters
@@ -83,6 +90,7 @@ impl<'p> SkewConstraint<'p> {
             })
             .collect();
         Self {
+            at,
             key,
             max_skew: constraint.max_skew.0,
             strict: constraint.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule,
@@ -92,9 +100,17 @@ impl<'p> SkewConstraint<'p> {
         }
     }
 
+    /// The score of the cluster at `index`; `None` if it would violate the constraint.
+    fn score_cluster(&self, index: usize) -> Option<i64> {
+        match self.domains.get(index).copied().flatten() {
+            Some(domain) => self.scores.get(domain).copied().flatten(),
+            None => Some(0),
+        }
+    }
+
     /// The violation of this constraint.
-    pub(super) fn to_violation(&self) -> SpreadViolation {
-        SpreadViolation { key: self.key.to_owned(), max_skew: self.max_skew }
+    fn to_violation(&self) -> SpreadViolation {
+        SpreadViolation { key: self.key.to_owned(), max_skew: self.max_skew, at: self.at }
     }
 
     fn update_scores(&mut self) {

@@ -44,11 +44,21 @@ pub(super) fn find_mistake(toleration: &Toleration) -> Option<&'static str> {
 /// The first taint of a cluster that is not tolerated.
 pub(crate) fn find_untolerated<'m>(
     member: &'m Member<'_>,
-    tolerations: &[Toleration],
+    tolerations: &'m [Toleration],
     was_selected: bool,
     clock: TolerationClock,
 ) -> Option<&'m MemberTaint> {
-    member.taints.iter().find(|taint| {
+    untolerated(member, tolerations, was_selected, clock).next()
+}
+
+/// The taints of a cluster that are not tolerated.
+pub(crate) fn untolerated<'m>(
+    member: &'m Member<'_>,
+    tolerations: &'m [Toleration],
+    was_selected: bool,
+    clock: TolerationClock,
+) -> impl Iterator<Item = &'m MemberTaint> {
+    member.taints.iter().filter(move |taint| {
         work::charge_items(tolerations.len());
         let matters = match taint.effect.as_str() {
             NO_SELECT => true,

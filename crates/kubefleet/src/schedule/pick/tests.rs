@@ -53,7 +53,7 @@ fn spreading_alternates_between_regions_while_it_can() {
     let (names, outcome) = picked(&policy, &clusters, ScheduleRows::empty_for(4));
     assert_eq!(names, ["b", "c", "d"]);
     assert!(!outcome.fulfilled);
-    assert!(matches!(&outcome.rejected[0], Some(Rejection::Spread(by)) if by.key == "region"));
+    assert!(matches!(&outcome.rejected[0], Some(Rejection::Spread(by)) if by[0].key == "region"));
     let topology = |index: usize| outcome.rows[index].unwrap().scores.unwrap().topology;
     assert_eq!([3, 2, 1].map(topology), [-1, 1, -1]);
 }
