@@ -13,6 +13,7 @@ pub mod diff;
 pub mod drift;
 pub mod escape;
 pub mod explanation;
+mod finding_groups;
 pub mod findings;
 pub mod page;
 pub mod plan;
