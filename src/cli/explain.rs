@@ -12,6 +12,7 @@ use federate_dialect::Plan;
 use federate_engine::TOO_MUCH_WORK;
 use federate_kubernetes::schema::find_nearest;
 use federate_kubernetes::{Finding, ObjectRef};
+use federate_report::cluster_names::join_clusters;
 use federate_report::clusters::{self, ExplainedCluster};
 use federate_report::explanation::{self, ExplainedObject, ExplainedPolicy, UnplacedExplanation};
 use federate_report::table::TextStyle;
@@ -80,9 +81,10 @@ impl ExplainCommand {
         if self.output != OutputFormat::Table {
             return print_value(&subject, self.output);
         }
+        let inventory: Vec<&str> = session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect();
         match &subject {
             ExplainedSubject::Object(explained) => {
-                print_text(&explanation::format_explanation(explained, style))
+                print_text(&explanation::format_explanation(explained, &inventory, style))
             }
             ExplainedSubject::Unplaced(unplaced) => print_text(&explanation::format_unplaced(unplaced)),
             ExplainedSubject::Policy(policy) if session.stays_on_control_plane(&policy.policy) => {
@@ -95,7 +97,7 @@ impl ExplainCommand {
                 plan.unmatched.clear();
                 let style = TextStyle { quiet: true, ..style };
                 let table = plan::format_plan_table(session, &self.args.narrow_plan(&plan), false, style);
-                print_text(&explanation::format_policy(policy, &table))?;
+                print_text(&explanation::format_policy(policy, &table, &inventory, style))?;
                 self.args.report_in_full(session, found);
                 Ok(())
             }
@@ -176,7 +178,7 @@ fn explain_cluster(session: &Session, name: &str) -> Result<ExplainedCluster, Co
         let names: Vec<&str> = session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect();
         let near =
             find_nearest(name, &names).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-        let names = federate_kubernetes::finding::join_names(&names, 10);
+        let names = join_clusters(&names, &[], false);
         CommandError::Failed(format!("no cluster `{name}` in the inventory (there are: {names}){near}"))
     })
 }

@@ -254,7 +254,7 @@ fn without_dump(clusters: &[&str]) -> Vec<String> {
     if clusters.is_empty() {
         return Vec::new();
     }
-    let names = federate_kubernetes::finding::join_names(clusters, 10);
+    let names = federate_report::cluster_names::join_clusters(clusters, &[], false);
     vec![format!(
         "no dump of {names}: nothing is decided about them; add a folder with the name of each cluster (an empty one \
          means that it has no objects)"

@@ -165,8 +165,9 @@ pub(super) fn format_plan_table(
         .filter(|finding| finding.code == "unschedulable")
         .filter_map(|finding| finding.object.as_ref())
         .collect();
+    let clusters: Vec<&str> = session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect();
     let context = report::PlanContext {
-        clusters: session.clusters().len(),
+        clusters: &clusters,
         is_policy: &|id| dialects.iter().any(|one| one.role_of_kind(&id.api_version, &id.kind).is_some()),
         follows_nowhere: &|id| unschedulable.contains(id),
         wide,

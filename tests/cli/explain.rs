@@ -132,7 +132,8 @@ fn many_equal_clusters_share_a_line() {
     };
     repo.write("clusters.yaml", (0..95).map(cluster).collect::<String>());
     let out = repo.run("explain deploy/web").code(0).out;
-    assert!(out.contains("    m00 and 89 more         -  TaintToleration: "), "{out}");
+    assert!(out.contains("    90 clusters         -  TaintToleration: "), "{out}");
+    assert!(out.contains("\n      m00, m01, m02, ") && out.contains(" and 48 more\n"), "{out}");
     assert!(repo.run("explain deploy/web -v").code(0).out.contains("m42"));
 }
 

@@ -1,6 +1,6 @@
 //! What users of git and kubectl expect: revisions before paths, KIND NAME, `-n`, `-l`, completions.
 
-use crate::sandbox::{Sandbox, WEB};
+use crate::sandbox::{POLICY, Sandbox, WEB};
 
 /// Two commits: the second one scales web.
 fn history() -> Sandbox {
@@ -204,4 +204,53 @@ spec:
     let sandbox = Sandbox::web().file("scaler.yaml", SCALER.replace("name: web}", "name: other}"));
     sandbox.run("render --out out --omit-autoscaled-replicas").code(0);
     assert!(sandbox.read("out/m1/shop/deployment.apps_web.yaml").contains("replicas: "));
+}
+
+/// Thirty clusters, of which one is not to receive anything.
+fn fleet() -> Sandbox {
+    let repo = Sandbox::web();
+    let cluster = |at| {
+        let name = if at == 0 { "edge".to_owned() } else { format!("a-region-with-a-long-name-{at:02}") };
+        format!("---\napiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {{name: {name}}}\n")
+    };
+    repo.write("clusters.yaml", (0..30).map(cluster).collect::<String>());
+    repo.write("policy.yaml", exclude("[edge]"));
+    repo
+}
+
+fn exclude(names: &str) -> String {
+    let (head, _) = POLICY.split_once("  placement:").unwrap();
+    format!("{head}  placement: {{clusterAffinity: {{exclude: {names}}}}}\n")
+}
+
+#[test]
+fn lists_of_clusters_take_three_lines_and_name_what_nearly_all_lack() {
+    let repo = fleet();
+    let planned = repo.run("plan").code(0).out;
+    assert!(planned.contains("29 of 30 × 4: not edge\n"), "{planned}");
+    let explained = repo.run("explain deploy/web").code(0).out;
+    assert!(explained.contains("✓ 29 of 30 clusters         4  chosen\n      not edge\n"), "{explained}");
+    let half: Vec<String> = (1..16).map(|at| format!("a-region-with-a-long-name-{at:02}")).collect();
+    repo.write("policy.yaml", exclude(&format!("[{}]", half.join(", "))));
+    for at in 1..30 {
+        repo.write(&format!("dump/a-region-with-a-long-name-{at:02}/none.yaml"), "");
+    }
+    repo.write("dump/edge/none.yaml", "");
+    for line in
+        ["plan", "explain deploy/web", "apply --dry-run=client --observed dump", "drift --observed dump"]
+    {
+        let ran = repo.run(line);
+        let text = format!("{}{}", ran.out, ran.err);
+        for run in text.split("\n\n") {
+            let named = run.lines().filter(|line| line.contains("-long-name-")).collect::<Vec<_>>();
+            let columns: usize = named.iter().map(|line| line.chars().count().div_ceil(80)).sum();
+            // Two lists at the most stand together: the chosen clusters and the others.
+            assert!(columns <= 6, "{line}: {text}");
+        }
+        assert!(text.contains(" more"), "{line}: {text}");
+    }
+    for line in ["plan -v", "explain deploy/web -v", "drift --observed dump -v"] {
+        let text = repo.run(line).out;
+        assert!((16..30).all(|at| text.contains(&format!("-name-{at}"))), "{line}: {text}");
+    }
 }

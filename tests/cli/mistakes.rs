@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use crate::builds::Tools;
 use crate::sandbox::Sandbox;
 
 /// The text of a repo with a change, and the finding that is expected.
@@ -242,4 +243,56 @@ fn observed_objects_in_a_folder_of_the_repo_are_no_templates() {
     repo.write("live/m1/web.yaml", repo.read("web.yaml").replace("replicas: 4", "replicas: 9"));
     let ran = repo.run("drift --observed live");
     assert!(ran.code == 1 && !ran.err.contains("duplicate-object"), "{ran:#?}");
+}
+
+#[test]
+fn what_has_one_cause_is_said_once_with_its_places() {
+    let repo = Sandbox::web();
+    repo.write(
+        "comp/kustomization.yaml",
+        "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\nresources: [hpa.yaml]\n",
+    );
+    repo.write(
+        "comp/hpa.yaml",
+        "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: web, namespace: shop}\n\
+         spec: {minReplicas: 0, maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}\n",
+    );
+    let mut policies = String::new();
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        repo.write(
+            &format!("apps/{name}/kustomization.yaml"),
+            format!(
+                "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nnamePrefix: {name}-\ncomponents: [../../comp]\n"
+            ),
+        );
+        policies.push_str(&format!(
+            "---\napiVersion: policy.karmada.io/v1alpha1\nkind: PropagationPolicy\nmetadata: {{name: {name}, namespace: shop}}\n\
+             spec:\n  resourceSelectors: [{{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, name: {name}-web}}]\n  \
+             placement: {{clusterAffinity: {{clusterNames: [m1, none]}}}}\n"
+        ));
+    }
+    repo.write("policies.yaml", &policies);
+    // Where no program builds them, the kustomizations fail alike.
+    let out = repo.run("check").code(2).out;
+    assert_eq!(out.matches("error[not-built]").count(), 1, "{out}");
+    let Some(tools) = Tools::find(true, false) else { return };
+    let out = tools.run(&repo, "check").code(2).out;
+    let message = "error[invalid-field]: `spec.minReplicas`: 0: must be greater than or equal to 1";
+    assert_eq!(out.matches(message).count(), 1, "{out}");
+    assert!(out.contains("and 5 more objects (-v lists them)"), "{out}");
+    assert_eq!(out.matches("the inventory has no cluster `none`").count(), 1, "{out}");
+    assert!(
+        out.contains("policies.yaml:7:52\n") && out.contains("and 5 more places (-v lists them)"),
+        "{out}"
+    );
+    let all = tools.run(&repo, "check -v").code(2).out;
+    assert_eq!(all.matches(message).count(), 1, "{all}");
+    assert!(all.contains("HorizontalPodAutoscaler shop/f-web\n"), "{all}");
+    assert!(all.contains("policies.yaml:42:52 (PropagationPolicy shop/f)\n"), "{all}");
+    // Documents for programs have one entry for each place.
+    let found = tools.run(&repo, "check -o json").code(2).json();
+    let count = |code: &str| {
+        found["findings"].as_array().unwrap().iter().filter(|finding| finding["code"] == code).count()
+    };
+    assert_eq!((count("invalid-field"), count("unknown-cluster")), (6, 6), "{found}");
 }

@@ -5,18 +5,19 @@ use std::fmt::Write as _;
 
 use anstyle::AnsiColor;
 
+use super::action_groups::ActionGroup;
+use super::cluster_names::{ClusterCell, join_clusters};
 use super::table::{TextStyle, format_count};
 use federate_kubernetes::ClusterName;
 use federate_kubernetes::display_text::escape_line;
-use federate_kubernetes::finding::join_names;
 use federate_reconcile::cluster_errors::{MAX_SINGLE_OBJECTS, summarize_objects};
 use federate_reconcile::{Action, ActionKind, ActionOutcome, Actions, FieldDiff};
 
 /// Marks actions that were not dry-run on an API server.
 pub(super) const PREDICTED_NOTE: &str = "; predicted without the API server";
 
-/// The actions as a table: one row per object, with the fields that change below it. Similar actions share
-/// one row, unless every object is to be shown.
+/// The actions as a table: one row per object and equal change, with its clusters, and with the fields that change below
+/// it. Similar objects share one row, unless every object is to be shown.
 pub fn format_table(actions: &Actions, style: TextStyle) -> String {
     let shown: Vec<&Action> = actions
         .actions
@@ -36,14 +37,19 @@ pub fn format_table(actions: &Actions, style: TextStyle) -> String {
 /// The widest column of clusters. A long list of clusters does not move the other columns.
 const MAX_CLUSTER_WIDTH: usize = 24;
 
-/// Rows as a table, with their fields below them and the clusters that could not be read last.
+/// The width between the columns of clusters and of objects: the word, and the space around it.
+const WORD_WIDTH: usize = 13;
+
+/// Rows as a table, with their clusters and fields below them, and the clusters that could not be read last.
 pub(super) fn write_rows(rows: &[ActionRow<'_>], actions: &Actions, style: TextStyle) -> String {
     let mut out = String::new();
-    let cluster =
-        rows.iter().map(|row| row.clusters.chars().count()).max().unwrap_or(0).min(MAX_CLUSTER_WIDTH);
+    let inventory = run_clusters(actions);
+    let cluster = rows.iter().map(|row| name_cell(&row.clusters, &inventory, 0, style).text.chars().count());
+    let cluster = cluster.max().unwrap_or(0).min(MAX_CLUSTER_WIDTH);
+    let indent = cluster + WORD_WIDTH;
     let object = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
     for row in rows {
-        let action = row.action;
+        let (action, cell) = (row.action, name_cell(&row.clusters, &inventory, indent, style));
         let word =
             style.paint_text(action_color(action.action), &format!("{:9}", action_word(action.action)));
         let restarts = if action.restarts_pods {
@@ -53,24 +59,44 @@ pub(super) fn write_rows(rows: &[ActionRow<'_>], actions: &Actions, style: TextS
         };
         let said =
             describe_outcome(action).map(|said| format!("  {}", escape_line(&said))).unwrap_or_default();
-        let line = format!("{:cluster$}  {word}  {:object$}{restarts}{said}", row.clusters, row.name);
+        let line = format!("{:cluster$}  {word}  {:object$}{restarts}{said}", cell.text, row.name);
         let _ = writeln!(out, "{}", line.trim_end());
-        for field in &row.fields {
-            let _ = writeln!(out, "{:cluster$}             {field}", "");
+        for line in cell.below.iter().chain(&row.fields) {
+            let _ = writeln!(out, "{:indent$}{line}", "");
         }
     }
+    let mut failed: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (name, error) in failed_clusters(actions) {
+        failed.entry(error).or_default().push(name);
+    }
+    for (error, names) in failed {
+        let cell = name_cell(&names, &inventory, indent, style);
         let word = style.paint_text(AnsiColor::Red, &format!("{:9}", "failed"));
-        let _ = writeln!(out, "{:cluster$}  {word}  {}", escape_line(name), escape_line(error));
+        let _ = writeln!(out, "{:cluster$}  {word}  {}", cell.text, escape_line(error));
+        for line in &cell.below {
+            let _ = writeln!(out, "{:indent$}{line}", "");
+        }
     }
     out
 }
 
-/// A row of the table: one action, or several similar ones.
+/// The cell of a row, and the lines with its clusters below it.
+fn name_cell(names: &[&str], inventory: &[&str], indent: usize, style: TextStyle) -> ClusterCell {
+    let names: Vec<String> = names.iter().map(|name| escape_line(name)).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    ClusterCell::new(&names, inventory, MAX_CLUSTER_WIDTH, indent, style)
+}
+
+/// The names of the clusters of a run.
+pub(super) fn run_clusters(actions: &Actions) -> Vec<&str> {
+    actions.clusters.iter().map(|cluster| cluster.name.as_ref()).collect()
+}
+
+/// A row of the table: one action in some clusters, or several similar ones.
 pub(super) struct ActionRow<'a> {
     /// One of the actions, which stands for all.
     pub(super) action: &'a Action,
-    pub(super) clusters: String,
+    pub(super) clusters: Vec<&'a str>,
     /// The object, or several.
     pub(super) name: String,
     /// A line for each field.
@@ -78,39 +104,43 @@ pub(super) struct ActionRow<'a> {
 }
 
 fn build_rows<'a>(actions: &[&'a Action], all: bool) -> Vec<ActionRow<'a>> {
+    let groups = ActionGroup::group_actions(actions.iter().copied());
     let mut alike: BTreeMap<_, Vec<&Action>> = BTreeMap::new();
-    for action in actions.iter().filter(|_| !all) {
-        if let Some(key) = folding_key(action) {
-            alike.entry(key).or_default().push(action);
+    for group in groups.iter().filter(|_| !all) {
+        if let Some(key) = folding_key(group) {
+            alike.entry(key).or_default().push(group.first);
         }
     }
     let mut rows = Vec::new();
-    for action in actions {
-        let name = match folding_key(action).and_then(|key| alike.get(&key)) {
+    for group in &groups {
+        let action = group.first;
+        let name = match folding_key(group).and_then(|key| alike.get(&key)) {
             Some(same) if same.len() > MAX_SINGLE_OBJECTS => {
-                if !same.first().is_some_and(|first| std::ptr::eq(*first, *action)) {
+                if !same.first().is_some_and(|first| std::ptr::eq(*first, action)) {
                     continue;
                 }
                 summarize_objects(same.iter().map(|action| &action.object))
             }
             _ => action.object.to_string(),
         };
+        let fields = action.diffs.iter().enumerate();
         rows.push(ActionRow {
             action,
-            clusters: escape_line(&action.cluster),
+            clusters: group.cluster_names(),
             name: escape_line(&name),
-            fields: action.diffs.iter().map(format_field).collect(),
+            fields: fields.map(|(place, diff)| format_field(diff, group.time_range(place))).collect(),
         });
     }
     rows
 }
 
-/// The cluster, the kind and the outcome of an action that may share a row with others.
-fn folding_key(action: &Action) -> Option<(&ClusterName, ActionKind, String)> {
+/// The clusters, the kind and the outcome of a group that may share a row with others.
+fn folding_key<'a>(group: &ActionGroup<'a>) -> Option<(Vec<&'a str>, ActionKind, String)> {
+    let action = group.first;
     if !action.diffs.is_empty() || action.restarts_pods {
         return None;
     }
-    Some((&action.cluster, action.action, describe_outcome(action)?))
+    Some((group.cluster_names(), action.action, describe_outcome(action)?))
 }
 
 /// The reason, the error, or the outcome of an action.
@@ -129,24 +159,36 @@ pub(super) fn failed_clusters(actions: &Actions) -> impl Iterator<Item = (&Clust
     actions.clusters.iter().filter_map(|cluster| Some((&cluster.name, cluster.error.as_deref()?)))
 }
 
-/// One line per error; one line covers several objects that failed in the same way. Actions that were not
-/// tried are errors only if `everything` was to be done.
+/// One line per error; one line covers several objects, and several clusters, that failed in the same way. Actions that were
+/// not tried are errors only if `everything` was to be done.
 pub fn format_errors(actions: &Actions, everything: bool) -> Vec<String> {
-    let errors = actions.list_errors(everything).into_iter();
-    errors.map(|error| format!("{}: {}", error.cluster, error.message)).collect()
+    let errors = actions.list_errors(everything);
+    group_messages(actions, errors.iter().map(|error| (error.message.as_str(), error.cluster.as_ref())))
 }
 
 /// Warnings about clusters; one line covers all clusters with the same warning.
 pub fn format_notes(actions: &Actions) -> Vec<String> {
-    let mut alike: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for cluster in &actions.clusters {
-        for note in &cluster.notes {
-            alike.entry(note).or_default().push(&cluster.name);
+    let notes = actions.clusters.iter();
+    let notes =
+        notes.flat_map(|cluster| cluster.notes.iter().map(|note| (note.as_str(), cluster.name.as_ref())));
+    group_messages(actions, notes)
+}
+
+/// Each message with its clusters, in the order of the first ones.
+fn group_messages<'a>(actions: &Actions, messages: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<String> {
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (message, cluster) in messages {
+        let place = *places.entry(message).or_insert(groups.len());
+        match groups.get_mut(place) {
+            Some((_, clusters)) => clusters.push(cluster),
+            None => groups.push((message, vec![cluster])),
         }
     }
-    alike
-        .into_iter()
-        .map(|(note, clusters)| format!("{}: {note}", join_names(&clusters, MAX_SINGLE_OBJECTS)))
+    let inventory = run_clusters(actions);
+    let lines = groups.into_iter();
+    lines
+        .map(|(message, clusters)| format!("{}: {message}", join_clusters(&clusters, &inventory, false)))
         .collect()
 }
 
@@ -189,9 +231,11 @@ fn format_action_count(kind: ActionKind, outcomes: &BTreeMap<ActionOutcome, usiz
     format!("{all} {}{parts}", action_word(kind))
 }
 
-fn format_field(diff: &FieldDiff) -> String {
-    let who = match (&diff.manager, &diff.time) {
-        (Some(manager), Some(time)) => format!(" ({manager}, {time})"),
+/// The change of a field, with who wrote the live value, and when.
+fn format_field(diff: &FieldDiff, times: Option<(&str, &str)>) -> String {
+    let who = match (&diff.manager, times) {
+        (Some(manager), Some((first, last))) if first == last => format!(" ({manager}, {first})"),
+        (Some(manager), Some((first, last))) => format!(" ({manager}, {first} to {last})"),
         (Some(manager), None) => format!(" ({manager})"),
         _ => String::new(),
     };

@@ -8,11 +8,12 @@ use anstyle::AnsiColor;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::cluster_names::join_clusters;
 use super::table::{TextStyle, format_count, write_section};
 use federate_dialect::Placement;
 use federate_kubernetes::cluster::NotReady;
 use federate_kubernetes::display_text::escape_line;
-use federate_kubernetes::{ClusterName, ObjectRef, finding};
+use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// What a plan places on a cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,9 +55,6 @@ pub struct UnreadyCluster {
 /// How many clusters that are not ready have a line of their own.
 const MAX_UNREADY_LINES: usize = 10;
 
-/// How many names of further clusters are listed.
-const MAX_UNREADY_NAMES: usize = 100;
-
 /// A line for each cluster that is not ready, those with the most replicas first. Many share a last line.
 pub fn unready_lines(unready: &[UnreadyCluster]) -> String {
     let mut sorted: Vec<&UnreadyCluster> = unready.iter().collect();
@@ -78,7 +76,7 @@ pub fn unready_lines(unready: &[UnreadyCluster]) -> String {
     }
     if !more.is_empty() {
         let names: Vec<&str> = more.iter().map(|one| one.cluster.as_ref()).collect();
-        let names = finding::join_names(&names, MAX_UNREADY_NAMES);
+        let names = join_clusters(&names, &[], false);
         let number = format_count(more.len(), "more cluster");
         let _ = writeln!(out, "warning: {number} are not ready: {names}; `federate clusters` lists them");
     }
@@ -128,7 +126,7 @@ impl std::fmt::Display for SnapshotAge {
         }
         if !self.failed.is_empty() {
             let names: Vec<&str> = self.failed.keys().map(String::as_str).collect();
-            write!(f, "; these clusters could not be read: {}", finding::join_names(&names, 10))?;
+            write!(f, "; these clusters could not be read: {}", join_clusters(&names, &[], false))?;
         }
         writeln!(f)
     }
@@ -273,7 +271,7 @@ impl ClusterList {
             let _ = write!(text, "; status of the snapshot {path}, taken at {taken}");
             if !failed.is_empty() {
                 let names: Vec<&str> = failed.keys().map(String::as_str).collect();
-                let _ = write!(text, ", which could not read {}", finding::join_names(&names, 10));
+                let _ = write!(text, ", which could not read {}", join_clusters(&names, &[], false));
             }
         }
         text

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::cluster_names::{count_fitting, find_missing};
 use super::clusters::ClusterRow;
 use super::findings::FindingRow;
 use super::table::{count_with_verb, format_count};
@@ -102,7 +103,21 @@ impl<'a> Diff<'a> {
             return None;
         }
         let names: Vec<&str> = names.iter().map(|name| &***name).collect();
-        sets.name_set(&names, write)
+        match sets.name_set(&names, &write) {
+            Some((false, name)) => Some(name),
+            partial => self.name_by_missing(&names, &write).or(partial.map(|(_, name)| name)),
+        }
+    }
+
+    /// The name of a set of nearly all clusters of the later side.
+    fn name_by_missing(&self, names: &[&str], write: &impl Fn(&str) -> String) -> Option<String> {
+        let removed = &self.changes.clusters.removed;
+        let inventory = self.inventory.iter().map(|row| row.name.as_str());
+        let inventory: Vec<&str> =
+            inventory.filter(|name| !removed.iter().any(|gone| gone.as_ref() == *name)).collect();
+        let missing = find_missing(names, &inventory)?;
+        let missing: Vec<String> = missing.into_iter().map(write).collect();
+        Some(format!("{} of {} clusters (not {})", names.len(), inventory.len(), missing.join(", ")))
     }
 
     /// The names of clusters, shortened if there are many, or "all" if it is all of them.
@@ -116,7 +131,8 @@ impl<'a> Diff<'a> {
             return Named { names: Vec::new(), more: 0, all: names.len() };
         }
         let names: Vec<&str> = names.iter().map(|name| &***name).collect();
-        Named::take_first(&names, most)
+        let fitting = if most == usize::MAX { most } else { count_fitting(&names).min(most) };
+        Named::take_first(&names, fitting)
     }
 }
 

@@ -4,109 +4,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use super::action_groups::ActionGroup;
 use super::actions::{
-    ActionRow, PREDICTED_NOTE, describe_outcome, failed_clusters, format_value, write_rows,
+    ActionRow, PREDICTED_NOTE, describe_outcome, failed_clusters, format_value, run_clusters, write_rows,
 };
 use super::annotations::escape_xml;
+use super::cluster_names::join_clusters;
 use super::escape::escape_prose;
 use super::size_budget::{self as budget, Importance, MAX_COMMENT_BYTES, Section};
 use super::table::{TextStyle, format_count};
 use federate_kubernetes::display_text::escape_line;
-use federate_kubernetes::finding::join_names;
 use federate_reconcile::{Action, ActionKind, ActionOutcome, Actions, FieldDiff, Writer};
 
-/// How many clusters, or managers, a line names.
+/// How many clusters that could not be read a comment has lines about.
 const MAX_NAMES: usize = 10;
-
-/// The same change in several clusters.
-struct Entry<'a> {
-    /// The actions, in the order of their clusters.
-    actions: Vec<&'a Action>,
-}
-
-/// What is equal in the actions of an entry: everything but clusters and times.
-type EntryKey<'a> = (
-    &'a str,
-    &'a str,
-    Option<&'a str>,
-    &'a str,
-    ActionKind,
-    Option<String>,
-    Vec<(&'a str, String, String, Option<&'a str>)>,
-);
-
-impl<'a> Entry<'a> {
-    /// The entries of a run, in the order of their first actions.
-    fn group_actions(actions: &'a Actions) -> Vec<Self> {
-        let mut places: BTreeMap<EntryKey<'a>, usize> = BTreeMap::new();
-        let mut entries: Vec<Self> = Vec::new();
-        for action in &actions.actions {
-            let place = *places.entry(entry_key(action)).or_insert(entries.len());
-            match entries.get_mut(place) {
-                Some(entry) => entry.actions.push(action),
-                None => entries.push(Self { actions: vec![action] }),
-            }
-        }
-        entries
-    }
-
-    fn first_action(&self) -> Option<&'a Action> {
-        self.actions.first().copied()
-    }
-
-    /// The clusters; all of them if `full`.
-    fn format_clusters(&self, full: bool) -> String {
-        let names: Vec<&str> = self.actions.iter().map(|action| action.cluster.as_ref()).collect();
-        join_names(&names, if full { names.len() } else { MAX_NAMES })
-    }
-
-    /// The times of a difference, the first and the last.
-    fn time_range(&self, place: usize) -> Option<(&'a str, &'a str)> {
-        let times = self.actions.iter().filter_map(|action| action.diffs.get(place)?.time.as_deref());
-        let times: BTreeSet<&str> = times.collect();
-        Some((times.first()?, times.last()?))
-    }
-
-    /// How much it matters to a reader.
-    fn importance(&self) -> Importance {
-        let Some(action) = self.first_action() else { return Importance::Detail };
-        match action.action {
-            _ if action.outcome == ActionOutcome::Failed => Importance::Summary,
-            ActionKind::Create | ActionKind::Delete => Importance::Deletion,
-            _ if action.restarts_pods => Importance::Restart,
-            _ if action.diffs.iter().any(|diff| diff.live.is_none()) => Importance::Finding,
-            _ => match action.diffs.iter().filter_map(|diff| diff.writer).min() {
-                None | Some(Writer::Person) => Importance::Finding,
-                Some(Writer::Controller | Writer::Federate) => Importance::Value,
-                Some(Writer::Server) => Importance::Detail,
-            },
-        }
-    }
-}
-
-fn entry_key(action: &Action) -> EntryKey<'_> {
-    let diffs = action.diffs.iter().map(|diff| {
-        let [desired, live] = [&diff.desired, &diff.live]
-            .map(|value| value.as_ref().map(ToString::to_string).unwrap_or_default());
-        (diff.path.as_str(), desired, live, diff.manager.as_deref())
-    });
-    let object = &action.object;
-    (
-        &object.api_version,
-        &object.kind,
-        object.namespace.as_deref(),
-        &object.name,
-        action.action,
-        describe_outcome(action),
-        diffs.collect(),
-    )
-}
 
 /// The sentence for no drift, which names the clusters that could not be looked at.
 pub fn no_drift(actions: &Actions) -> String {
     let unread: Vec<&str> = failed_clusters(actions).map(|(name, _)| name.as_ref()).collect();
     let read = actions.clusters.len() - unread.len();
-    let unknown = join_names(&unread, MAX_NAMES);
+    let unknown = join_clusters(&unread, &run_clusters(actions), false);
     match (unread.is_empty(), read) {
         (true, _) => "no drift\n".to_owned(),
         (false, 0) => format!("unknown: no cluster could be read ({unknown})\n"),
@@ -122,13 +39,10 @@ pub fn format_table(actions: &Actions, style: TextStyle) -> String {
     if actions.actions.is_empty() {
         return no_drift(actions);
     }
-    let entries = Entry::group_actions(actions);
     let mut rows: Vec<ActionRow<'_>> = Vec::new();
-    for entry in &entries {
-        let Some(action) = entry.first_action() else { continue };
-        let (clusters, name) =
-            (escape_line(&entry.format_clusters(style.full)), escape_line(&action.object.to_string()));
-        rows.push(ActionRow { action, clusters, name, fields: field_lines(entry, actions) });
+    for group in ActionGroup::group_actions(&actions.actions) {
+        let (clusters, name) = (group.cluster_names(), escape_line(&group.first.object.to_string()));
+        rows.push(ActionRow { action: group.first, clusters, name, fields: field_lines(&group, actions) });
     }
     let mut out = write_rows(&rows, actions, style);
     let _ = writeln!(out, "{}", style.paint_bold(&format_summary(actions)));
@@ -190,18 +104,17 @@ fn format_counts(actions: &Actions) -> Vec<String> {
             counts.iter().map(|(name, count)| format!("{name} ({})", format_count(*count, noun))).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         if !texts.is_empty() {
-            lines.push(format!("{title}: {}", join_names(&texts, MAX_NAMES)));
+            lines.push(format!("{title}: {}", join_clusters(&texts, &[], false)));
         }
     }
     lines
 }
 
-/// The lines about the fields of an entry. A report of all fields has them under who wrote them.
-fn field_lines(entry: &Entry<'_>, actions: &Actions) -> Vec<String> {
-    let Some(action) = entry.first_action() else { return Vec::new() };
+/// The lines about the fields of a group. A report of all fields has them under who wrote them.
+fn field_lines(group: &ActionGroup<'_>, actions: &Actions) -> Vec<String> {
     let mut fields = Vec::new();
-    for (place, diff) in action.diffs.iter().enumerate() {
-        fields.push((diff.writer, escape_line(&format_field(diff, entry.time_range(place)))));
+    for (place, diff) in group.first.diffs.iter().enumerate() {
+        fields.push((diff.writer, escape_line(&format_field(diff, group.time_range(place)))));
     }
     if !is_full(actions) {
         return fields.into_iter().map(|(_, line)| line).collect();
@@ -279,9 +192,13 @@ pub fn format_markdown(actions: &Actions) -> String {
     sections.push(Section::new("", "", summary));
     let table =
         "| cluster | object | field | rendered | live | changed by | when |\n|---|---|---|---|---|---|---|\n";
-    let rows = Entry::group_actions(actions)
+    let inventory = run_clusters(actions);
+    let rows = ActionGroup::group_actions(&actions.actions)
         .iter()
-        .map(|entry| budget::SectionRow::without_details(entry.importance(), entry_rows(entry)))
+        .map(|group| {
+            let clusters = join_clusters(&group.cluster_names(), &inventory, false);
+            budget::SectionRow::without_details(importance(group), group_rows(group, &clusters))
+        })
         .collect();
     sections.push(Section::new("Drift", table, rows));
     let shown =
@@ -289,24 +206,39 @@ pub fn format_markdown(actions: &Actions) -> String {
     format!("{head}{}", shown.trim_end_matches('\n')) + if shown.is_empty() { "" } else { "\n" }
 }
 
-/// The rows of the Markdown table about an entry.
-fn entry_rows(entry: &Entry<'_>) -> String {
-    let Some(action) = entry.first_action() else { return String::new() };
+/// How much a group matters to a reader.
+fn importance(group: &ActionGroup<'_>) -> Importance {
+    let action = group.first;
+    match action.action {
+        _ if action.outcome == ActionOutcome::Failed => Importance::Summary,
+        ActionKind::Create | ActionKind::Delete => Importance::Deletion,
+        _ if action.restarts_pods => Importance::Restart,
+        _ if action.diffs.iter().any(|diff| diff.live.is_none()) => Importance::Finding,
+        _ => match action.diffs.iter().filter_map(|diff| diff.writer).min() {
+            None | Some(Writer::Person) => Importance::Finding,
+            Some(Writer::Controller | Writer::Federate) => Importance::Value,
+            Some(Writer::Server) => Importance::Detail,
+        },
+    }
+}
+
+/// The rows of the Markdown table about a group.
+fn group_rows(group: &ActionGroup<'_>, clusters: &str) -> String {
+    let action = group.first;
     let mut rows = Vec::new();
     if let Some(outcome) = describe_outcome(action) {
         rows.push([outcome, String::new(), String::new(), String::new(), String::new()]);
     }
     for (place, diff) in action.diffs.iter().enumerate() {
         let (desired, live) = (format_value(diff.desired.as_ref()), format_value(diff.live.as_ref()));
-        let when = match entry.time_range(place) {
+        let when = match group.time_range(place) {
             Some((first, last)) if first != last => format!("{first} – {last}"),
             Some((first, _)) => first.to_owned(),
             None => String::new(),
         };
         rows.push([diff.path.clone(), desired, live, diff.manager.clone().unwrap_or_default(), when]);
     }
-    let (clusters, object) =
-        (escape_prose(&entry.format_clusters(false)), escape_prose(&action.object.to_string()));
+    let (clusters, object) = (escape_prose(clusters), escape_prose(&action.object.to_string()));
     let mut out = String::new();
     for cells in rows {
         let cells = cells.map(|cell| escape_prose(&cell)).join(" | ");

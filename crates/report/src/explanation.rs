@@ -5,10 +5,11 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use super::cluster_names::{ClusterCell, join_clusters};
 use super::table::{TextStyle, format_count, write_section};
 use federate_dialect::rollout::RolloutExplanation;
 use federate_dialect::{ClusterVerdict, DeletionProgress, DeletionState, Explanation, OverrideChange};
-use federate_kubernetes::{ClusterName, ObjectRef, Origin, finding};
+use federate_kubernetes::{ClusterName, ObjectRef, Origin};
 
 /// What the overrides changed for some clusters, or why nothing is sent to them.
 #[derive(Debug, Serialize)]
@@ -63,8 +64,13 @@ pub struct ChangedManifest {
     pub paths: Vec<String>,
 }
 
-/// A policy with its effect, as text. `table` is the plan of the objects that it places.
-pub fn format_policy(explained: &ExplainedPolicy, table: &str) -> String {
+/// A policy with its effect, as text. `table` is the plan of the objects that it places, `inventory` all clusters.
+pub fn format_policy(
+    explained: &ExplainedPolicy,
+    table: &str,
+    inventory: &[&str],
+    style: TextStyle,
+) -> String {
     let mut out = format!("{} ({})", explained.policy, explained.origin);
     if explained.overrides {
         if explained.changed.is_empty() {
@@ -74,7 +80,7 @@ pub fn format_policy(explained: &ExplainedPolicy, table: &str) -> String {
         out.push_str(&format!(" overrides {}\n\n", format_count(objects.len(), "object")));
         for changed in &explained.changed {
             let names: Vec<&str> = changed.clusters.iter().map(AsRef::as_ref).collect();
-            let names = finding::join_names(&names, 8);
+            let names = join_clusters(&names, inventory, style.full);
             let _ = writeln!(out, "  {} in {names}: {}", changed.object, format_paths(&changed.paths));
         }
         return out;
@@ -169,8 +175,8 @@ impl ExplainedObject {
     }
 }
 
-/// The explanation as text.
-pub fn format_explanation(explained: &ExplainedObject, style: TextStyle) -> String {
+/// The explanation as text. `inventory` has the names of all clusters.
+pub fn format_explanation(explained: &ExplainedObject, inventory: &[&str], style: TextStyle) -> String {
     let e = &explained.explanation;
     let mut out = format!("{} ({}), placed by {}\n", e.placement.object, explained.origin, e.dialect);
     write_section(&mut out, "Built by", &format_chains(&explained.built_by));
@@ -185,10 +191,11 @@ pub fn format_explanation(explained: &ExplainedObject, style: TextStyle) -> Stri
     if let Some(progress) = e.deletion_progress {
         write_section(&mut out, "Deletion", &[format_deletion(progress)]);
     }
-    write_clusters(&mut out, explained, style);
-    let lines: Vec<String> = explained.manifests.iter().flat_map(format_overrides).collect();
+    write_clusters(&mut out, explained, inventory, style);
+    let lines: Vec<String> =
+        explained.manifests.iter().flat_map(|changed| format_overrides(changed, inventory, style)).collect();
     write_section(&mut out, "Overrides", &lines);
-    let facts: Vec<String> = explained.facts.iter().map(format_fact).collect();
+    let facts: Vec<String> = explained.facts.iter().map(|fact| format_fact(fact, inventory, style)).collect();
     write_section(&mut out, "Facts of the snapshot that decided", &facts);
     out
 }
@@ -206,11 +213,14 @@ fn format_chains(chains: &[Vec<ObjectRef>]) -> Vec<String> {
     lines
 }
 
-fn format_fact(fact: &Fact) -> String {
+fn format_fact(fact: &Fact, inventory: &[&str], style: TextStyle) -> String {
     let about = fact.cluster.as_ref().map(|cluster| format!("{cluster}: ")).unwrap_or_default();
     let without = match fact.without.as_slice() {
         [] => "no cluster".to_owned(),
-        names => finding::join_names(&names.iter().map(String::as_str).collect::<Vec<_>>(), 8),
+        names => {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            join_clusters(&names, inventory, style.full)
+        }
     };
     let otherwise = match fact.kind {
         "condition" => "if it was ready",
@@ -238,8 +248,11 @@ fn format_deletion(progress: DeletionProgress) -> String {
 /// How many clusters with equal verdicts are shown one by one.
 const MAX_EQUAL_CLUSTERS: usize = 4;
 
+/// The indentation of the names of clusters that share a row.
+const CLUSTER_LIST_INDENT: usize = 6;
+
 /// One row for each cluster; many clusters that differ in nothing but their names share one.
-fn write_clusters(out: &mut String, explained: &ExplainedObject, style: TextStyle) {
+fn write_clusters(out: &mut String, explained: &ExplainedObject, inventory: &[&str], style: TextStyle) {
     let rows = explained.explanation.clusters.as_slice();
     let mut alike: BTreeMap<_, Vec<(usize, &ClusterVerdict)>> = BTreeMap::new();
     for (at, row) in rows.iter().enumerate() {
@@ -248,27 +261,28 @@ fn write_clusters(out: &mut String, explained: &ExplainedObject, style: TextStyl
         alike.entry(verdict).or_default().push((at, row));
     }
     // The chosen clusters come first.
-    let mut lines: BTreeMap<(bool, usize), (String, &ClusterVerdict)> = BTreeMap::new();
+    let mut lines: BTreeMap<(bool, usize), (ClusterCell, &ClusterVerdict)> = BTreeMap::new();
     for same in alike.into_values() {
-        if let [(at, first), others @ ..] = same.as_slice()
+        let names: Vec<&str> = same.iter().map(|(_, row)| row.cluster.as_ref()).collect();
+        if let Some((at, first)) = same.first()
             && !style.full
             && same.len() > MAX_EQUAL_CLUSTERS
         {
-            let name = format!("{} and {} more", first.cluster, others.len());
-            lines.insert((!first.chosen, *at), (name, first));
+            let cell = ClusterCell::new(&names, inventory, 0, CLUSTER_LIST_INDENT, style);
+            lines.insert((!first.chosen, *at), (cell, first));
             continue;
         }
-        for (at, row) in same {
-            lines.insert((!row.chosen, at), (row.cluster.to_string(), row));
+        for ((at, row), name) in same.into_iter().zip(names) {
+            lines.insert((!row.chosen, at), (ClusterCell::from_name(name), row));
         }
     }
     let scored = rows.iter().any(|row| row.score.is_some_and(|score| score != 0));
     let counted = rows.iter().any(|row| row.replicas.is_some());
-    let wide = lines.values().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(7);
+    let wide = lines.values().map(|(cell, _)| cell.text.chars().count()).max().unwrap_or(0).max(7);
     let replicas = if counted { "  REPLICAS" } else { "" };
     let score = if scored { "  SCORE" } else { "" };
     let _ = writeln!(out, "\nClusters\n    {:wide$}{replicas}{score}  WHY", "CLUSTER");
-    for (name, row) in lines.values() {
+    for (ClusterCell { text: name, below }, row) in lines.values() {
         let mark = if row.chosen { "✓" } else { " " };
         let score = row.score.filter(|_| row.refused_by.is_none());
         let [replicas, score] =
@@ -287,6 +301,9 @@ fn write_clusters(out: &mut String, explained: &ExplainedObject, style: TextStyl
         let line = format!("  {mark} {name:wide$}{replicas}{score}  {why}");
         let line = line.trim_end();
         let _ = writeln!(out, "{}", if row.chosen { style.paint_chosen(line) } else { line.to_owned() });
+        for line in below {
+            let _ = writeln!(out, "{:CLUSTER_LIST_INDENT$}{line}", "");
+        }
     }
     if scored {
         let _ = writeln!(
@@ -296,9 +313,9 @@ fn write_clusters(out: &mut String, explained: &ExplainedObject, style: TextStyl
     }
 }
 
-fn format_overrides(changed: &ManifestOverrides) -> Vec<String> {
+fn format_overrides(changed: &ManifestOverrides, inventory: &[&str], style: TextStyle) -> Vec<String> {
     let names: Vec<&str> = changed.clusters.iter().map(AsRef::as_ref).collect();
-    let names = finding::join_names(&names, 8);
+    let names = join_clusters(&names, inventory, style.full);
     if let Some(failed) = &changed.failed {
         return vec![format!("{names}: {failed}")];
     }

@@ -6,6 +6,7 @@ use annotate_snippets::{AnnotationKind, Element, Level, Origin as Place, Rendere
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::finding_groups::FindingGroup;
 use crate::quote::LineQuoter;
 use crate::table::format_count;
 use federate_dialect::Dialects;
@@ -162,12 +163,13 @@ pub fn fold_warnings(warnings: &[&Finding], command: &str) -> String {
 }
 
 /// The findings for people. Lines are quoted if no credential can be in them: from files whose kinds all are
-/// known to Kubernetes or to one of `dialects`. `SHOWN` findings are shown in full, the others are counted by code.
+/// known to Kubernetes or to one of `dialects`. `MAX_FINDINGS` findings are shown in full, the others are counted by code.
 pub fn format_text(repo: &Repo, findings: &[Finding], dialects: Dialects, color: bool) -> String {
     text_of_first(repo, findings, dialects, color, MAX_FINDINGS)
 }
 
-/// The same with `most` findings in full.
+/// The same with `most` findings in full. Findings with one cause are one, with the number of the other places, which are
+/// listed if all findings are to be shown.
 pub fn text_of_first(
     repo: &Repo,
     findings: &[Finding],
@@ -179,14 +181,17 @@ pub fn text_of_first(
     let mut out = String::new();
     let mut search = Search::new(repo);
     let mut quoter = LineQuoter::new(repo, dialects);
-    let shown = choose_findings(findings, most);
+    let groups = FindingGroup::group_findings(repo, findings);
+    let shown = choose_groups(&groups, most);
     let mut more: BTreeMap<(Severity, &str), usize> = BTreeMap::new();
-    for (index, finding) in findings.iter().enumerate() {
+    for (index, group) in groups.iter().enumerate() {
+        let FindingGroup { first, others } = group;
         if shown.contains(&index) {
-            out.push_str(&format_finding(finding, &renderer, &mut search, &mut quoter));
+            let places = describe_others(group, most == usize::MAX, &mut search);
+            out.push_str(&format_finding(first, places.as_deref(), &renderer, &mut search, &mut quoter));
             out.push_str("\n\n");
         } else {
-            *more.entry((finding.severity, finding.code)).or_default() += 1;
+            *more.entry((first.severity, first.code)).or_default() += 1 + others.len();
         }
     }
     if !more.is_empty() {
@@ -199,13 +204,61 @@ pub fn text_of_first(
     out
 }
 
-/// The indices of the findings that are shown in full. Each cause (a code with its remedy) has its first finding
+/// How many other places of a finding are named, unless all are to be named.
+const MAX_PLACES: usize = 3;
+
+/// Where else the finding of a group is: the places, or else the objects or messages where these are all that differs. All are
+/// listed if they are to be `full`.
+fn describe_others(group: &FindingGroup<'_>, full: bool, search: &mut Search<'_>) -> Option<String> {
+    let mut place_of = |finding: &Finding| {
+        let file = &finding.origin.as_ref()?.file;
+        Some(
+            search
+                .find_position(finding)
+                .map_or(file.to_string(), |at| format!("{file}:{}:{}", at.line, at.column)),
+        )
+    };
+    let own = place_of(group.first);
+    let places: BTreeMap<Option<String>, &Finding> = group
+        .others
+        .iter()
+        .map(|finding| (place_of(finding), *finding))
+        .filter(|(at, _)| *at != own)
+        .collect();
+    let own_object = group.first.object.as_ref();
+    let objects: BTreeSet<&ObjectRef> =
+        group.others.iter().filter_map(|finding| finding.object.as_ref()).collect();
+    let (noun, names): (&str, Vec<String>) = if !places.is_empty() {
+        let named = places.into_iter().filter_map(|(place, finding)| Some((place?, finding.object.as_ref())));
+        let name = |(place, object): (String, Option<&ObjectRef>)| match object {
+            Some(object) if full => format!("{place} ({object})"),
+            _ => place,
+        };
+        ("more place", named.map(name).collect())
+    } else if objects.iter().any(|object| Some(*object) != own_object) {
+        let objects = objects.into_iter().filter(|object| Some(*object) != own_object);
+        ("more object", objects.map(ToString::to_string).collect())
+    } else {
+        let messages: BTreeSet<&str> = group.others.iter().map(|finding| finding.message.as_str()).collect();
+        ("more", messages.into_iter().map(str::to_owned).collect())
+    };
+    match names.len() {
+        0 => None,
+        count if count > MAX_PLACES && !full => {
+            Some(format!("and {} (-v lists them)", format_count(count, noun)))
+        }
+        _ if names.iter().all(|name| name.len() < 60) && !full => Some(format!("also {}", names.join(", "))),
+        _ => Some(format!("also\n{}", names.join("\n"))),
+    }
+}
+
+/// The indices of the groups that are shown in full. Each cause (a code with its remedy) has its first finding
 /// shown before any has its second, and so has each code, so that many equal findings hide no other.
-fn choose_findings(findings: &[Finding], most: usize) -> BTreeSet<usize> {
+fn choose_groups(groups: &[FindingGroup<'_>], most: usize) -> BTreeSet<usize> {
     let mut of_cause: BTreeMap<(&str, Option<&str>), usize> = BTreeMap::new();
     let mut of_code: BTreeMap<(&str, usize), usize> = BTreeMap::new();
-    let mut turns: Vec<(usize, usize, usize)> = Vec::with_capacity(findings.len());
-    for (index, finding) in findings.iter().enumerate() {
+    let mut turns: Vec<(usize, usize, usize)> = Vec::with_capacity(groups.len());
+    for (index, FindingGroup { first: finding, .. }) in groups.iter().enumerate() {
         let alike = of_cause.entry((finding.code, finding.help.as_deref())).or_default();
         let turn = std::mem::replace(alike, *alike + 1);
         let alike = of_code.entry((finding.code, turn)).or_default();
@@ -274,6 +327,7 @@ fn line_within(repo: &Repo, file: &str, at: Position, line: u32) -> Option<Posit
 
 fn format_finding(
     finding: &Finding,
+    others: Option<&str>,
     renderer: &Renderer,
     search: &mut Search<'_>,
     quoter: &mut LineQuoter<'_>,
@@ -294,6 +348,9 @@ fn format_finding(
             ),
             (None, _) => group.element(Place::path(origin.file.as_ref())),
         };
+    }
+    if let Some(others) = others {
+        group = group.element(Level::NOTE.message(others));
     }
     if let Some(help) = &finding.help {
         group = group.element(Level::HELP.message(help));

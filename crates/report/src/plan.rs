@@ -1,13 +1,14 @@
 //! A plan as a table: one row per object, with its clusters and their replicas.
 //!
 //! On a terminal, the table fits its width: a few long names get lines of their own, or else the column of policies
-//! goes. Names are never cut. Elsewhere, each object is one line with everything.
+//! goes. Names are never cut. Elsewhere, only the lists of clusters are folded; with all clusters, each object is one line.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use anstyle::AnsiColor;
 
+use super::cluster_names::{MAX_LINES, NameList, find_missing};
 use super::table::{TextStyle, format_count};
 use federate_dialect::{Placed, PlacedClusters, Placement, Plan};
 use federate_kubernetes::ObjectRef;
@@ -15,8 +16,8 @@ use federate_kubernetes::ObjectRef;
 /// What the table shows besides the plan.
 #[derive(Clone, Copy)]
 pub struct PlanContext<'c> {
-    /// The size of the inventory.
-    pub clusters: usize,
+    /// The names of the inventory.
+    pub clusters: &'c [&'c str],
     /// Whether an object belongs to a control plane, such as a placement of KubeFleet. Such rows are not counted as
     /// placed objects.
     pub is_policy: &'c dyn Fn(&ObjectRef) -> bool,
@@ -29,6 +30,9 @@ pub struct PlanContext<'c> {
 /// The smallest width of the column of clusters on a terminal.
 const MIN_CLUSTERS_WIDTH: usize = 20;
 
+/// The smallest width of a list of clusters where there is no terminal.
+const MIN_LIST_WIDTH: usize = 40;
+
 /// How many objects of a long list a terminal shows, unless all are to be shown.
 const MAX_UNMATCHED: usize = 20;
 
@@ -38,7 +42,7 @@ const MAX_EQUAL_ROWS: usize = 5;
 /// The plan as a table with a summary line and the releases that decided.
 pub fn format_table(plan: &Plan, context: PlanContext<'_>, style: TextStyle) -> String {
     let width = style.width.filter(|_| !context.wide);
-    let full = style.full || context.wide || width.is_none();
+    let full = style.full || context.wide;
     // Where a control plane schedules placements, the row of one says what the rows of its objects say, if it has any.
     let with_objects = plan.placements.iter().filter(|row| row.policy.as_ref() != Some(&row.object));
     let with_objects: HashSet<&ObjectRef> = with_objects.filter_map(|row| row.policy.as_ref()).collect();
@@ -55,17 +59,25 @@ pub fn format_table(plan: &Plan, context: PlanContext<'_>, style: TextStyle) -> 
     if !rows.is_empty() {
         let _ = writeln!(out, "{}", style.paint_bold(columns.format_head().trim_end()));
     }
-    // The number of clusters whose names need not be listed.
-    let all = if context.wide { usize::MAX } else { context.clusters };
-    let mut names = OncePerList::default();
     let wide = columns.places.unwrap_or(usize::MAX);
-    let most = if full { usize::MAX } else { 2 };
+    let mut names = OncePerList::default();
+    let lists = ClusterLists {
+        inventory: if context.wide { &[] } else { context.clusters },
+        full,
+        // Where all names are shown, those of an object are in its line.
+        width: match (columns.places, full) {
+            (Some(width), _) => width,
+            (None, true) => usize::MAX,
+            (None, false) => style.columns().saturating_sub(columns.left_width()).max(MIN_LIST_WIDTH),
+        },
+    };
     for row in &rows {
         let clusters = &row.placement.clusters;
-        let names = names.get_or_compute(clusters, || cluster_names(clusters, all, wide, most));
-        columns.write_row(&mut out, row, &format_places(row.placement, names, wide, style));
+        let names = names.get_or_compute(clusters, || lists.format_names(clusters));
+        columns.write_row(&mut out, row, &lists.format_places(row.placement, names, wide, style));
     }
-    write_unmatched(&mut out, plan, context, columns.object, TextStyle { full, ..style });
+    let all_unmatched = full || width.is_none();
+    write_unmatched(&mut out, plan, context, columns.object, TextStyle { full: all_unmatched, ..style });
     if !style.quiet {
         let gap = if out.is_empty() { "" } else { "\n" };
         let _ = writeln!(
@@ -137,7 +149,7 @@ fn format_summary(plan: &Plan, context: PlanContext<'_>) -> String {
     format!(
         "{}, {}: {placed} placed with {}, {unschedulable} unschedulable, {} unmatched",
         format_count(objects.len() + plan.unmatched.len(), "object"),
-        format_count(context.clusters, "cluster"),
+        format_count(context.clusters.len(), "cluster"),
         format_count(usize::try_from(replicas).unwrap_or(0), "replica"),
         plan.unmatched.len() - following
     )
@@ -301,73 +313,84 @@ impl Columns {
     }
 }
 
-/// The lines in the column of clusters, whose names are in `names`.
-fn format_places(placement: &Placement, names: &[String], wide: usize, style: TextStyle) -> Vec<String> {
-    let mut lines = Vec::new();
-    if let Some(unschedulable) = &placement.unschedulable {
-        let words = format!("{}: {}", unschedulable.reason, unschedulable.message);
-        lines.extend(wrap_text(&words, wide).into_iter().map(|line| style.paint_text(AnsiColor::Red, &line)));
-        if !placement.clusters.is_empty() {
-            lines.push("kept from the previous plan:".to_owned());
-        }
-    }
-    if placement.clusters.is_empty() {
-        if lines.is_empty() {
-            lines.push("nowhere".to_owned());
-        }
-        return lines;
-    }
-    lines.extend(names.iter().cloned());
-    if !placement.suspended.is_empty() {
-        let words = format!("suspended: {}", placement.suspended.join(" "));
-        lines.extend(
-            wrap_text(&words, wide).into_iter().map(|line| style.paint_text(AnsiColor::Yellow, &line)),
-        );
-    }
-    lines
+/// How the column of clusters lists them.
+struct ClusterLists<'c> {
+    /// All clusters; empty if their names are listed even for an object that is on all of them.
+    inventory: &'c [&'c str],
+    /// Whether to list all names, on as many lines as needed.
+    full: bool,
+    width: usize,
 }
 
-/// Cluster names with replicas, on at most `most` lines, then the number of the others. If all clusters have
-/// the same replicas, their number is enough.
-fn cluster_names(clusters: &[Placed], inventory: usize, width: usize, most: usize) -> Vec<String> {
-    let first = clusters.first().and_then(|c| c.replicas);
-    let same = clusters.len() > 1 && clusters.iter().all(|c| c.replicas == first);
-    let head = match (same, first) {
-        (true, Some(replicas)) => format!("{} × {replicas}", clusters.len()),
-        (true, None) => clusters.len().to_string(),
-        (false, _) => String::new(),
-    };
-    if same && clusters.len() == inventory {
-        return vec![format!("all {head}")];
-    }
-    let mut lines = vec![if head.is_empty() { head } else { format!("{head}: ") }];
-    // The width of the last line.
-    let mut used = lines.last().map_or(0, |line| line.chars().count());
-    for (at, cluster) in clusters.iter().enumerate() {
-        let left = clusters.len() - at;
-        let word = match cluster.replicas {
-            Some(replicas) if !same => format!("{}:{replicas}", cluster.name),
-            _ => cluster.name.to_string(),
+impl ClusterLists<'_> {
+    /// Cluster names with replicas, then the number of the others. If all clusters have the same replicas, their number is
+    /// enough; if nearly all, the names of the others.
+    fn format_names(&self, clusters: &[Placed]) -> Vec<String> {
+        let first = clusters.first().and_then(|c| c.replicas);
+        let same = clusters.len() > 1 && clusters.iter().all(|c| c.replicas == first);
+        if !same {
+            let words: Vec<String> = clusters.iter().map(format_placed).collect();
+            return self.fold("", &words);
+        }
+        let names: Vec<&str> = clusters.iter().map(|cluster| cluster.name.as_ref()).collect();
+        let each = |all: &str| match first {
+            Some(replicas) => format!("{}{all} × {replicas}", clusters.len()),
+            None => format!("{}{all}", clusters.len()),
         };
-        let word_width = word.chars().count();
-        let last = lines.len() >= most;
-        let tail = if last { format!("… {left} more") } else { String::new() };
-        let reserve = if last && left > 1 { tail.chars().count() + 1 } else { 0 };
-        if used > 0 && used.saturating_add(word_width + reserve) > width {
-            if last {
-                lines.last_mut().into_iter().for_each(|line| line.push_str(&tail));
-                break;
-            }
-            lines.push(String::new());
-            used = 0;
+        let inventory = self.inventory.len();
+        if clusters.len() == inventory {
+            return vec![format!("all {}", each(""))];
         }
-        if let Some(line) = lines.last_mut() {
-            line.push_str(&word);
-            line.push(' ');
-            used += word_width + 1;
+        match find_missing(&names, self.inventory).filter(|_| !self.full) {
+            Some(missing) => self.fold(&format!("{}: not ", each(&format!(" of {inventory}"))), &missing),
+            None => self.fold(&format!("{}: ", each("")), &names),
         }
     }
-    lines.iter().map(|line| line.trim_end().to_owned()).collect()
+
+    fn fold(&self, head: &str, names: &[impl AsRef<str>]) -> Vec<String> {
+        let max_lines = if self.full { usize::MAX } else { MAX_LINES };
+        NameList { names, separator: " ", width: self.width, max_lines }.fold(head)
+    }
+
+    /// The lines in the column of clusters, whose names are in `names`.
+    fn format_places(
+        &self,
+        placement: &Placement,
+        names: &[String],
+        wide: usize,
+        style: TextStyle,
+    ) -> Vec<String> {
+        let mut lines = Vec::new();
+        if let Some(unschedulable) = &placement.unschedulable {
+            let words = format!("{}: {}", unschedulable.reason, unschedulable.message);
+            lines.extend(
+                wrap_text(&words, wide).into_iter().map(|line| style.paint_text(AnsiColor::Red, &line)),
+            );
+            if !placement.clusters.is_empty() {
+                lines.push("kept from the previous plan:".to_owned());
+            }
+        }
+        if placement.clusters.is_empty() {
+            if lines.is_empty() {
+                lines.push("nowhere".to_owned());
+            }
+            return lines;
+        }
+        lines.extend(names.iter().cloned());
+        if !placement.suspended.is_empty() {
+            let suspended = self.fold("suspended: ", &placement.suspended);
+            lines.extend(suspended.into_iter().map(|line| style.paint_text(AnsiColor::Yellow, &line)));
+        }
+        lines
+    }
+}
+
+/// `eu-1`, or `eu-1:3` with its replicas.
+fn format_placed(cluster: &Placed) -> String {
+    match cluster.replicas {
+        Some(replicas) => format!("{}:{replicas}", cluster.name),
+        None => cluster.name.to_string(),
+    }
 }
 
 fn wrap_text(text: &str, width: usize) -> Vec<String> {

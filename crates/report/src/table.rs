@@ -9,7 +9,7 @@ pub use federate_kubernetes::finding::{count_with_verb, format_count};
 /// The style of text output.
 #[derive(Clone, Copy, Debug)]
 pub struct TextStyle {
-    /// The width of the terminal in columns; `None` if the text goes elsewhere, where nothing is cut.
+    /// The width of the terminal in columns; `None` if the text goes elsewhere, where only lists of clusters are folded.
     pub width: Option<usize>,
     /// Whether to use colour.
     pub color: bool,
@@ -19,7 +19,15 @@ pub struct TextStyle {
     pub quiet: bool,
 }
 
+/// The width, in columns, of text that goes to no terminal.
+const DEFAULT_COLUMNS: usize = 80;
+
 impl TextStyle {
+    /// The width to which lists are folded.
+    pub(super) fn columns(self) -> usize {
+        self.width.unwrap_or(DEFAULT_COLUMNS)
+    }
+
     /// The text in a colour.
     pub fn paint_text(self, color: AnsiColor, text: &str) -> String {
         if !self.color {

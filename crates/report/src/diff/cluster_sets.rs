@@ -80,8 +80,8 @@ impl<'d> ClusterSetNames<'d> {
     }
 
     /// The name of a set of clusters, if it has one that is shorter than the list of its members: `60 clusters (region=eu)`, or
-    /// how many of each group they are.
-    pub(super) fn name_set(&self, names: &[&str], write: impl Fn(&str) -> String) -> Option<String> {
+    /// how many of each group they are. With whether it is the latter.
+    pub(super) fn name_set(&self, names: &[&str], write: impl Fn(&str) -> String) -> Option<(bool, String)> {
         #[expect(clippy::type_complexity, reason = "it lives for the next lines only")]
         let mut best: Option<(bool, usize, &str, Vec<(&str, usize, usize)>)> = None;
         for attribute in &self.attributes {
@@ -107,7 +107,7 @@ impl<'d> ClusterSetNames<'d> {
                 if is_partial { format!("{count} of {size} in {name}") } else { name }
             })
             .collect();
-        Some(format!("{} ({})", format_count(names.len(), "cluster"), groups.join(", ")))
+        Some((is_partial, format!("{} ({})", format_count(names.len(), "cluster"), groups.join(", "))))
     }
 
     /// The attribute by which tables about many clusters are grouped.
@@ -181,7 +181,7 @@ mod tests {
                 .filter(|(at, _)| keep(*at))
                 .map(|(_, row)| row.name.as_str())
                 .collect();
-            sets.name_set(&names, str::to_owned)
+            sets.name_set(&names, str::to_owned).map(|(_, name)| name)
         };
         assert_eq!(name(&|at| at < 12).as_deref(), Some("12 clusters (region=eu)"));
         assert_eq!(name(&|at| at % 3 == 0).as_deref(), Some("7 clusters (wave=0)"));
