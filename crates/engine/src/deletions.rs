@@ -281,6 +281,16 @@ impl fmt::Display for ExcessiveDeletions {
             return write!(f, "nothing is rendered any more, but {objects}");
         }
         let emptied: Vec<&ClusterDeletions> = clusters.iter().filter(|one| one.loses_everything()).collect();
+        let names: Vec<&str> = emptied.iter().map(|one| one.cluster.as_str()).collect();
+        // The share of all objects is no reason where it is within the limit.
+        if names.len() > 1 && !in_total {
+            let listed = federate_kubernetes::finding::join_names(&names, MAX_CLUSTERS);
+            let count = names.len();
+            return write!(
+                f,
+                "{count} clusters would lose everything ({listed}): {deleted} of the {before} objects would go"
+            );
+        }
         match (clusters.first(), emptied.as_slice()) {
             (_, [one]) if !in_total => {
                 write!(f, "cluster {} would lose {}", one.cluster, all_of(one.before))?;
@@ -292,7 +302,6 @@ impl fmt::Display for ExcessiveDeletions {
             _ => write!(f, "{deleted} of the {before} objects would go")?,
         }
         write!(f, ", and more than {limit} % at once may be a mistake")?;
-        let names: Vec<&str> = emptied.iter().map(|one| one.cluster.as_str()).collect();
         match names.as_slice() {
             [] => Ok(()),
             [_] if !in_total => Ok(()),
@@ -401,8 +410,7 @@ mod tests {
             (
                 vec![("m1", 8), ("m2", 1), ("m3", 1)],
                 vec![("m1", 8)],
-                "2 of the 10 objects would go, and more than 30 % at once may be a mistake; clusters m2, m3 would lose \
-                 everything",
+                "2 clusters would lose everything (m2, m3): 2 of the 10 objects would go",
             ),
         ] {
             assert_eq!(refused(&earlier, &later, 30).as_deref(), Some(message));
@@ -411,6 +419,10 @@ mod tests {
 
     #[test]
     fn a_new_version_of_an_api_deletes_nothing() {
+        // A small share in total is not said to be a large one.
+        let message = refused(&[("m1", 2), ("m2", 2), ("m3", 96)], &[("m3", 96)], 30);
+        let expected = "2 clusters would lose everything (m1, m2): 4 of the 100 objects would go";
+        assert_eq!(message.as_deref(), Some(expected));
         assert_eq!(refused(&[("m1", 3)], &[("m1", 3)], 0), None);
     }
 
