@@ -604,3 +604,71 @@ data: {apiVersion: cluster.open-cluster-management.io/v1beta1, kind: placementde
     assert_eq!(repo.files("out2/m2"), ["shop/configmap_web-m2-map.yaml"]);
     assert!(!repo.path("out2/m1").exists());
 }
+
+/// An Application whose destination is a cluster.
+fn application(name: &str, cluster: &str) -> String {
+    format!(
+        "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {{name: {name}, namespace: argocd}}\nspec:\n  project: default\n  \
+         destination: {{name: {cluster}, namespace: shop}}\n  source: {{repoURL: x, path: charts/api}}\n"
+    )
+}
+
+#[test]
+fn diff_names_the_applications_that_appear_and_go_and_change_their_destination() {
+    let Some(tools) = Tools::find(false, true) else { return };
+    let set = |elements: &str| {
+        let list = format!("  - list: {{elements: [{elements}]}}\n");
+        set_of(&list, true, "web-{{.name}}", "name: '{{.name}}'", "{{.name}}")
+    };
+    let repo = chart_repo()
+        .file("federate.yaml", "sources: [{argocd: argo}]\n")
+        .file("argo/set.yaml", set("{name: m1}"))
+        .file("argo/api.yaml", application("api", "m1"))
+        .file("argo/old.yaml", application("old", "m2"))
+        .file("argo/same.yaml", application("same", "m1"))
+        .file(".gitignore", ".cache/\n");
+    for line in ["init -q -b main", "add -A", "commit -q -m first"] {
+        repo.git(line);
+    }
+    repo.write("argo/set.yaml", set("{name: m2}"));
+    repo.write("argo/api.yaml", application("api", "m2"));
+    // What another Application takes over differs in no cluster.
+    repo.write(
+        "argo/old.yaml",
+        application("new", "m2").replace("charts/api}", "charts/api, helm: {releaseName: old}}"),
+    );
+    let text = tools.run(&repo, "diff --from HEAD").code(1).out;
+    let expected = "Applications and destinations
+  ~ Application argocd/api: m1 → m2
+  + Application argocd/new to m2
+  - Application argocd/old from m2
+  + Application argocd/web-m2 to m2 (ApplicationSet argocd/set)
+  - Application argocd/web-m1 from m1 (ApplicationSet argocd/set)
+";
+    let sorted = |text: &str| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let found = text.split_once("Applications and destinations").unwrap_or_else(|| panic!("{text}")).1;
+    let found = format!("Applications and destinations{}", found.split("\n\n").next().unwrap());
+    assert_eq!(sorted(&found), sorted(expected), "{text}");
+    assert!(text.contains("2 Applications appear, 2 go, 1 changes its destination"), "{text}");
+    let comment = tools.run(&repo, "diff --from HEAD -o markdown").code(1).out;
+    assert!(comment.contains("- **~** `Application argocd/api`: `m1` → `m2`"), "{comment}");
+    let report = tools.run(&repo, "diff --from HEAD -o json").code(1).json();
+    let found = report["destinations"].as_array().unwrap();
+    assert_eq!(found.len(), 5, "{found:?}");
+    let generated = found.iter().find(|one| one["object"]["name"] == "web-m2").unwrap();
+    assert_eq!(generated["generatedBy"]["kind"], "ApplicationSet");
+    assert_eq!(
+        (&generated["kind"], &generated["to"], generated.get("from")),
+        (&json!("added"), &json!(["m2"]), None)
+    );
+    let narrowed = tools.run(&repo, "diff --from HEAD -o json --cluster m1").code(1).json();
+    assert_eq!(narrowed["destinations"].as_array().unwrap().len(), 2, "{}", narrowed["destinations"]);
+    // An Application that takes the objects of another one over is the only difference.
+    repo.git("checkout -q -- argo/set.yaml argo/api.yaml");
+    let text = tools.run(&repo, "diff --from HEAD").code(1).out;
+    assert!(text.contains("1 Application appears, 1 goes\n"), "{text}");
+}

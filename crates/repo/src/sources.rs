@@ -28,7 +28,7 @@ mod record;
 use descriptions::DescriptionWalk;
 use origin::OriginFinder;
 
-pub use record::{SourceBuild, SourceRecord};
+pub use record::{SourceBuild, SourceDestination, SourceRecord};
 
 /// What programs built from files of the repo.
 #[derive(Default)]
