@@ -672,3 +672,133 @@ fn diff_names_the_applications_that_appear_and_go_and_change_their_destination()
     let text = tools.run(&repo, "diff --from HEAD").code(1).out;
     assert!(text.contains("1 Application appears, 1 goes\n"), "{text}");
 }
+
+/// A `GitRepository`, and a Kustomization of it that builds a folder.
+fn repository_of_flux(name: &str, address: &str, path: &str) -> String {
+    format!(
+        "apiVersion: source.toolkit.fluxcd.io/v1\nkind: GitRepository\nmetadata: {{name: {name}, namespace: flux-system}}\nspec: \
+         {{interval: 1m, url: '{address}', ref: {{branch: main}}}}\n---\n\
+         apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: {name}, namespace: flux-system}}\nspec:\n  \
+         interval: 10m\n  prune: true\n  path: {path}\n  sourceRef: {{kind: GitRepository, name: {name}}}\n"
+    )
+}
+
+#[test]
+fn a_git_repository_that_is_another_one_is_not_taken_for_this_repo() {
+    let Some(tools) = Tools::find(true, false) else { return };
+    let bootstrap =
+        repository_of_flux("flux-system", "ssh://git@git.example.com/shop/fleet.git", "./clusters/m1");
+    let other = repository_of_flux("other", "https://git.example.com/acme/other", "./apps");
+    let repo = clusters_repo()
+        .file("federate.yaml", "sources: [{flux: 'clusters/{cluster}'}]\n")
+        .file("clusters/m1/gotk-sync.yaml", &bootstrap)
+        .file("clusters/m1/other.yaml", &other)
+        .file("apps/web.yaml", WEB);
+    let refused = tools.run(&repo, "render --out out").code(2);
+    let expected = "Kustomization flux-system/other cannot be built: the base https://git.example.com/acme/other//apps at main is not vendored";
+    assert!(refused.err.contains(expected), "{}", refused.err);
+    assert!(refused.err.contains("clusters/m1/other.yaml"), "{}", refused.err);
+    // Another way to reach the same repository is this one.
+    repo.write(
+        "clusters/m1/other.yaml",
+        other.replace("https://git.example.com/acme/other", "git@git.example.com:shop/fleet"),
+    );
+    assert_eq!(tools.run(&repo, "render --out out").code(0).err, "");
+    assert!(repo.files("out/m1").iter().any(|file| file.ends_with("deployment.apps_web.yaml")));
+    // Nothing says which of two is this one: it is said once, and a setting decides.
+    let repo = clusters_repo()
+        .file("federate.yaml", "sources: [{flux: flux}]\n")
+        .file("flux/a.yaml", repository_of_flux("a", "https://git.example.com/shop/fleet", "./apps/a"))
+        .file("flux/b.yaml", repository_of_flux("b", "https://git.example.com/acme/other", "./apps/b"))
+        .file("apps/a/web.yaml", WEB)
+        .file("apps/b/map.yaml", MAP.replace("${tier}", "a").replace("${domain:=none}", "b"));
+    let ran = tools.run(&repo, "check").code(1);
+    assert_eq!(ran.out.matches("[unknown-repository]").count(), 1, "{}", ran.out);
+    repo.write(
+        "federate.yaml",
+        "repositories: ['git@git.example.com:shop/fleet.git']\nsources: [{flux: flux}]\n",
+    );
+    let refused = tools.run(&repo, "render --out out").code(2);
+    assert!(
+        refused.err.contains("base https://git.example.com/acme/other//apps/b at main is not vendored"),
+        "{}",
+        refused.err
+    );
+    assert!(!refused.err.contains("unknown-repository"), "{}", refused.err);
+}
+
+#[test]
+fn an_application_of_another_repository_is_not_taken_for_this_repo() {
+    let Some(tools) = Tools::find(false, true) else { return };
+    let at = |name: &str, address: &str, path: &str| {
+        application(name, "m1")
+            .replace("repoURL: x, path: charts/api", &format!("repoURL: '{address}', path: {path}"))
+    };
+    let own = "https://git.example.com/shop/fleet";
+    let repo = chart_repo()
+        .file("federate.yaml", "sources: [{argocd: argo/root.yaml}]\n")
+        .file("argo/root.yaml", at("root", own, "argo/apps"))
+        .file("argo/apps/api.yaml", at("api", own, "charts/api"))
+        .file("argo/apps/other.yaml", at("other", "https://git.example.com/acme/other", "charts/api"));
+    let refused = tools.run(&repo, "render --out out").code(2);
+    assert!(
+        refused.err.contains("Application argocd/other cannot be built: the base https://git.example.com/acme/other//charts/api at HEAD"),
+        "{}",
+        refused.err
+    );
+    // Values of another repository are not those of this one.
+    let values = "repoURL: x, path: charts/api}";
+    let sources = format!(
+        "sources:\n  - {{repoURL: '{own}', path: charts/api, helm: {{valueFiles: [$values/charts/api/values-prod.yaml]}}}}\n  \
+         - {{repoURL: 'https://git.example.com/acme/other', ref: values}}"
+    );
+    let several = application("other", "m1").replace(&format!("source: {{{values}"), &sources);
+    repo.write("argo/apps/other.yaml", &several);
+    let refused = tools.run(&repo, "render --out out").code(2);
+    assert!(
+        refused.err.contains("`$values/charts/api/values-prod.yaml` is in another repository"),
+        "{}",
+        refused.err
+    );
+    // A generator lists no folders of another repository.
+    let git = "  - git: {repoURL: 'https://git.example.com/acme/other', directories: [{path: 'charts/*'}]}\n";
+    repo.write("argo/apps/other.yaml", set_of(git, true, "{{.path.basename}}", "name: m1", "a"));
+    let refused = tools.run(&repo, "render --out out").code(2);
+    assert!(refused.err.contains("the generator reads another git repository"), "{}", refused.err);
+}
+
+#[test]
+fn fields_of_applications_without_effect_are_named_once() {
+    let Some(tools) = Tools::find(false, true) else { return };
+    let with = |name: &str, more: &str| {
+        let policy = "syncPolicy: {automated: {prune: true}, syncOptions: [CreateNamespace=true]}";
+        format!("{}  {policy}\n  revisionHistoryLimit: 3\n{more}", application(name, "m1"))
+    };
+    let ignored = "  ignoreDifferences: [{group: apps, kind: Deployment, jsonPointers: [/spec/replicas]}]\n";
+    let repo = chart_repo()
+        .file("federate.yaml", "sources: [{argocd: argo}]\n")
+        .file("argo/a.yaml", with("a", ignored))
+        .file("argo/b.yaml", with("b", ignored))
+        .file("argo/c.yaml", with("c", "  sourec: {}\n"));
+    let ran = tools.run(&repo, "check").code(1);
+    let expected =
+        "Application argocd/a, Application argocd/b have fields without effect here: `ignoreDifferences`";
+    assert!(ran.out.replace(" and ", ", ").contains(expected), "{}", ran.out);
+    assert!(
+        ran.out.contains("Application argocd/c has fields without effect here: `CreateNamespace=true`"),
+        "{}",
+        ran.out
+    );
+    assert!(
+        ran.out.contains("Application argocd/c has fields that federate does not know: `sourec`"),
+        "{}",
+        ran.out
+    );
+    assert_eq!(ran.out.matches("[field-without-effect]").count(), 3, "{}", ran.out);
+    // What the repo gives needs no creation.
+    repo.write("argo/a.yaml", with("a", ""));
+    repo.write("argo/b.yaml", with("b", ""));
+    repo.write("argo/c.yaml", with("c", ""));
+    repo.write("shop.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n");
+    assert_eq!(tools.run(&repo, "render --out out").code(0).err, "");
+}

@@ -39,6 +39,9 @@ pub struct Note {
     pub message: String,
     /// What to do.
     pub help: Option<String>,
+    /// What the object has, if that is all that the note says: `fields without effect here: …`. Objects that have the same are one
+    /// finding.
+    pub fields: Option<String>,
 }
 
 /// A source that an object describes.
@@ -202,7 +205,14 @@ impl Note {
             pointer: pointer.to_owned(),
             message,
             help: None,
+            fields: None,
         }
+    }
+
+    /// A warning about fields of an object, which are the end of a sentence about it.
+    pub(crate) fn about_fields(object: &Object, pointer: &str, fields: String) -> Self {
+        let message = format!("{} has {fields}", object.id);
+        Self { fields: Some(fields), ..Self::field_without_effect(pointer, message) }
     }
 
     /// The finding about an object.

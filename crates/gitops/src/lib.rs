@@ -5,6 +5,8 @@ mod argocd;
 mod description;
 mod flux;
 mod helm_parameters;
+mod known_fields;
+mod own_repository;
 mod remote_reference;
 mod values;
 pub mod vendored;
@@ -22,6 +24,7 @@ pub use description::{
 };
 pub use flux::substitution::{Substitution, Variables};
 pub use flux::{FluxReader, FluxSettings, describes_source as is_flux_source};
+pub use own_repository::OwnRepository;
 pub use remote_reference::{FluxCharts, RemoteReference, is_chart_name, list_kustomization_references};
 pub use values::{ValuesError, expand_values, merge_maps};
 pub use vendored::VendoredSources;

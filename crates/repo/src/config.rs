@@ -76,6 +76,9 @@ pub struct Config {
     /// What kustomize and Helm build from files of the repo. Kustomizations that no other names are built without being
     /// listed here, charts are not.
     pub sources: Vec<SourceConfig>,
+    /// The addresses by which objects of Flux and Argo CD name the git repository of this repo. By default, it is that of the
+    /// objects that build the file in which they are written, or the only one that is named.
+    pub repositories: Vec<String>,
     /// Settings of the Argo CD whose objects `sources` name.
     pub argocd: ArgoCdConfig,
     /// Settings of the Flux whose objects `sources` name.
