@@ -802,3 +802,88 @@ fn fields_of_applications_without_effect_are_named_once() {
     repo.write("shop.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n");
     assert_eq!(tools.run(&repo, "render --out out").code(0).err, "");
 }
+
+#[test]
+fn post_renderers_of_a_release_change_what_the_chart_gives() {
+    let Some(tools) = Tools::find(true, true) else { return };
+    let release = |renderers: &str, more: &str| {
+        format!(
+            "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {{name: api, namespace: shop}}\nspec:\n  interval: 5m\n  \
+             chart: {{spec: {{chart: ./charts/api, sourceRef: {{kind: GitRepository, name: fleet}}}}}}\n{more}  postRenderers:\n{renderers}"
+        )
+    };
+    let deployment = "apiVersion: apps/v1
+kind: Deployment
+metadata: {name: api}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: api}}
+  template: {metadata: {labels: {app: api}}, spec: {containers: [{name: api, image: \"nginx:1\"}]}}
+";
+    let hook = "apiVersion: v1
+kind: ConfigMap
+metadata: {name: api-hook, annotations: {helm.sh/hook: pre-install}}
+data: {size: hook}
+";
+    // A patch finds annotations in every object, as Helm notes its templates there.
+    let first = "  - kustomize:
+      images: [{name: nginx, newName: registry.example.com/nginx, newTag: \"2\"}]
+      patches:
+      - target: {kind: ConfigMap}
+        patch: |-
+          - {op: add, path: /metadata/annotations/note, value: first}
+";
+    let second = "  - kustomize:
+      patches:
+      - patch: |-
+          {apiVersion: apps/v1, kind: Deployment, metadata: {name: api}, spec: {replicas: 4, template: {spec: {priorityClassName: high}}}}
+";
+    let crd = "apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: sizes.example.com}
+spec:
+  group: example.com
+  names: {kind: Size, plural: sizes}
+  scope: Namespaced
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+";
+    let repo = chart_repo()
+        .file("federate.yaml", "sources: [{flux: apps}]\n")
+        .file("charts/api/templates/deployment.yaml", deployment)
+        .file("charts/api/templates/hook.yaml", hook)
+        .file("charts/api/crds/size.yaml", crd)
+        .file("apps/api.yaml", release(&format!("{first}{second}"), ""));
+    tools.run(&repo, "render --out out").code(0);
+    let all = rendered(&repo, "m1");
+    let web = &all["\"Deployment\" \"api\""];
+    assert_eq!(web["spec"]["template"]["spec"]["containers"][0]["image"], "registry.example.com/nginx:2");
+    assert_eq!(
+        (&web["spec"]["replicas"], &web["spec"]["template"]["spec"]["priorityClassName"]),
+        (&json!(4), &json!("high"))
+    );
+    assert!(web["metadata"].get("annotations").is_none(), "{web}");
+    let note = |all: &BTreeMap<String, serde_json::Value>, name: &str| {
+        all[&format!("\"ConfigMap\" \"{name}\"")]["metadata"]["annotations"]["note"].clone()
+    };
+    assert_eq!((note(&all, "api-map"), note(&all, "api-hook")), (json!("first"), json!("first")));
+    assert!(all.contains_key("\"CustomResourceDefinition\" \"sizes.example.com\""), "{:?}", all.keys());
+    // Each object keeps the place of its template.
+    let explained = tools.run(&repo, "explain deployment/api -n shop").code(0).out;
+    assert!(explained.contains("charts/api/templates/deployment.yaml"), "{explained}");
+    repo.write("apps/api.yaml", release(first, "  postRenderStrategy: nohooks\n"));
+    tools.run(&repo, "render --out out").code(0);
+    let all = rendered(&repo, "m1");
+    assert_eq!((note(&all, "api-map"), note(&all, "api-hook")), (json!("first"), json!(null)));
+    // What helm-controller does not carry out, or kustomize refuses, is an error at its line.
+    let unknown = "  - kustomize: {patchesStrategicMerge: [{kind: Deployment}]}\n";
+    let broken = "  - kustomize: {patches: [{patch: \"- {op: remove, path: /spec/none}\", target: {kind: Deployment}}]}\n";
+    for (renderers, expected) in [
+        (unknown, "apps/api.yaml:8"),
+        (unknown, "federate does not carry out `patchesStrategicMerge` of a post-renderer"),
+        (broken, "its post-renderer failed"),
+    ] {
+        repo.write("apps/api.yaml", release(renderers, ""));
+        let ran = tools.run(&repo, "render --out out").code(2);
+        assert!(ran.err.contains(expected), "{}", ran.err);
+    }
+}

@@ -20,6 +20,7 @@ mod artifacts;
 mod glob;
 mod helm_release;
 mod kustomization;
+mod post_renderers;
 mod references;
 pub(crate) mod substitution;
 
@@ -36,11 +37,13 @@ pub fn describes_source(object: &Object) -> bool {
 pub struct FluxSettings {
     /// Whether a variable without a value and a default is an error, as since kustomize-controller 1.9. Before, it was empty.
     pub has_strict_substitution: bool,
+    /// Whether hooks of charts go through post-renderers, as since Flux 2.9.
+    pub has_hooks_in_post_renderers: bool,
 }
 
 impl Default for FluxSettings {
     fn default() -> Self {
-        Self { has_strict_substitution: true }
+        Self { has_strict_substitution: true, has_hooks_in_post_renderers: true }
     }
 }
 

@@ -19,8 +19,8 @@ pub use argocd::directory::{DirectoryContent, DirectoryFile, read_directory};
 pub use argocd::reader::{ArgoReader, ArgoSettings, PlacementDecisions};
 pub use description::{
     BuildChanges, ChartParameter, DescribedChart, DescribedJob, DescribedSource, Description,
-    DescriptionError, DirectoryFiles, KUSTOMIZATIONS, KustomizationRules, Note, is_packaged_chart,
-    strip_chart_version,
+    DescriptionError, DirectoryFiles, HookRendering, KUSTOMIZATIONS, KustomizationRules, Note, PostRendering,
+    is_packaged_chart, strip_chart_version,
 };
 pub use flux::substitution::{Substitution, Variables};
 pub use flux::{FluxReader, FluxSettings, describes_source as is_flux_source};

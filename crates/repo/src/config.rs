@@ -208,8 +208,8 @@ pub struct ArgoCdConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct FluxConfig {
-    /// The version (`2.8`); the newest one by default. Before 2.9, a variable that has no value is empty; since then, it is an
-    /// error.
+    /// The version (`2.8`); the newest one by default. Before 2.9, a variable that has no value is empty, and hooks of charts
+    /// are not sent to post-renderers; since then, the variable is an error, and hooks are sent.
     pub version: Option<FluxVersion>,
 }
 
@@ -235,8 +235,8 @@ impl TryFrom<String> for FluxVersion {
 }
 
 impl FluxConfig {
-    /// Whether a variable without a value is an error.
-    pub fn has_strict_substitution(&self) -> bool {
+    /// Whether it is Flux 2.9 or newer, by default: a variable without a value is an error, and hooks go through post-renderers.
+    pub fn is_at_least_2_9(&self) -> bool {
         self.version.is_none_or(|version| version >= FluxVersion { major: 2, minor: 9 })
     }
 }

@@ -12,6 +12,7 @@ use federate_kubernetes::Object;
 use federate_kubernetes::hex::to_hex;
 use federate_kubernetes::object::{field_text, pointer_text};
 
+use super::post_renderers::read_post_rendering;
 use super::references::Reference;
 use super::{FluxReader, SERVICE_ACCOUNT, SUSPENDED, namespace_of, read_local_path, require_git};
 use crate::description::{
@@ -42,6 +43,7 @@ static FIELDS: KnownFields = KnownFields {
                 "interval",
                 "kubeConfig",
                 "maxHistory",
+                "postRenderStrategy",
                 "postRenderers",
                 "persistentClient",
                 "releaseName",
@@ -95,9 +97,7 @@ impl<'f> FluxReader<'f> {
         notes: &mut Vec<Note>,
     ) -> Result<DescribedSource, DescriptionError> {
         let ReleaseChart { settings: chart, pointer, reference } = self.charts.read_release(object)?;
-        if spec.get("postRenderers").and_then(Value::as_array).is_some_and(|all| !all.is_empty()) {
-            return Err(DescriptionError::new("/spec/postRenderers", "federate runs no post-renderers"));
-        }
+        let post_rendering = read_post_rendering(spec, self.settings.has_hooks_in_post_renderers)?;
         FIELDS.note_fields(object, notes);
         let path = match &reference {
             Some(reference) => self.vendored.find(reference, pointer)?,
@@ -130,6 +130,7 @@ impl<'f> FluxReader<'f> {
             skips_crds: pointer_text(spec, "/install/crds") == "Skip" || is_true("/install/skipCRDs"),
             skips_schema: is_true("/install/disableSchemaValidation"),
             drops_hooks: is_true("/install/disableHooks"),
+            post_rendering,
             ..DescribedChart::default()
         };
         Ok(DescribedSource {

@@ -66,6 +66,7 @@ pub(super) fn list_job(
         skips_crds: chart.skips_crds,
         drops_hooks: chart.drops_hooks,
         skips_schema: chart.skips_schema,
+        post_rendering: chart.post_rendering.clone(),
     }))))
 }
 

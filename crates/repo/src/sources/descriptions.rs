@@ -384,7 +384,9 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
         let own = self.find_own_repository();
         // Those of one Argo CD differ only in the cluster in which it runs.
         let mut argo: Option<ArgoReader<'_>> = None;
-        let flux_settings = FluxSettings { has_strict_substitution: config.flux.has_strict_substitution() };
+        let is_newer = config.flux.is_at_least_2_9();
+        let flux_settings =
+            FluxSettings { has_strict_substitution: is_newer, has_hooks_in_post_renderers: is_newer };
         let mut open: Vec<(usize, &DescribingObject)> =
             open.iter().filter_map(|index| Some((*index, self.found.get(*index)?))).collect();
         open.sort_by_key(|(index, found)| (found.installation, *index));
