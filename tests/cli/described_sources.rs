@@ -604,3 +604,286 @@ data: {apiVersion: cluster.open-cluster-management.io/v1beta1, kind: placementde
     assert_eq!(repo.files("out2/m2"), ["shop/configmap_web-m2-map.yaml"]);
     assert!(!repo.path("out2/m1").exists());
 }
+
+/// An Application whose destination is a cluster.
+fn application(name: &str, cluster: &str) -> String {
+    format!(
+        "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {{name: {name}, namespace: argocd}}\nspec:\n  project: default\n  \
+         destination: {{name: {cluster}, namespace: shop}}\n  source: {{repoURL: x, path: charts/api}}\n"
+    )
+}
+
+#[test]
+fn diff_names_the_applications_that_appear_and_go_and_change_their_destination() {
+    let Some(tools) = Tools::find(false, true) else { return };
+    let set = |elements: &str| {
+        let list = format!("  - list: {{elements: [{elements}]}}\n");
+        set_of(&list, true, "web-{{.name}}", "name: '{{.name}}'", "{{.name}}")
+    };
+    let repo = chart_repo()
+        .file("federate.yaml", "sources: [{argocd: argo}]\n")
+        .file("argo/set.yaml", set("{name: m1}"))
+        .file("argo/api.yaml", application("api", "m1"))
+        .file("argo/old.yaml", application("old", "m2"))
+        .file("argo/same.yaml", application("same", "m1"))
+        .file(".gitignore", ".cache/\n");
+    for line in ["init -q -b main", "add -A", "commit -q -m first"] {
+        repo.git(line);
+    }
+    repo.write("argo/set.yaml", set("{name: m2}"));
+    repo.write("argo/api.yaml", application("api", "m2"));
+    // What another Application takes over differs in no cluster.
+    repo.write(
+        "argo/old.yaml",
+        application("new", "m2").replace("charts/api}", "charts/api, helm: {releaseName: old}}"),
+    );
+    let text = tools.run(&repo, "diff --from HEAD").code(1).out;
+    let expected = "Applications and destinations
+  ~ Application argocd/api: m1 → m2
+  + Application argocd/new to m2
+  - Application argocd/old from m2
+  + Application argocd/web-m2 to m2 (ApplicationSet argocd/set)
+  - Application argocd/web-m1 from m1 (ApplicationSet argocd/set)
+";
+    let sorted = |text: &str| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let found = text.split_once("Applications and destinations").unwrap_or_else(|| panic!("{text}")).1;
+    let found = format!("Applications and destinations{}", found.split("\n\n").next().unwrap());
+    assert_eq!(sorted(&found), sorted(expected), "{text}");
+    assert!(text.contains("2 Applications appear, 2 go, 1 changes its destination"), "{text}");
+    let comment = tools.run(&repo, "diff --from HEAD -o markdown").code(1).out;
+    assert!(comment.contains("- **~** `Application argocd/api`: `m1` → `m2`"), "{comment}");
+    let report = tools.run(&repo, "diff --from HEAD -o json").code(1).json();
+    let found = report["destinations"].as_array().unwrap();
+    assert_eq!(found.len(), 5, "{found:?}");
+    let generated = found.iter().find(|one| one["object"]["name"] == "web-m2").unwrap();
+    assert_eq!(generated["generatedBy"]["kind"], "ApplicationSet");
+    assert_eq!(
+        (&generated["kind"], &generated["to"], generated.get("from")),
+        (&json!("added"), &json!(["m2"]), None)
+    );
+    let narrowed = tools.run(&repo, "diff --from HEAD -o json --cluster m1").code(1).json();
+    assert_eq!(narrowed["destinations"].as_array().unwrap().len(), 2, "{}", narrowed["destinations"]);
+    // An Application that takes the objects of another one over is the only difference.
+    repo.git("checkout -q -- argo/set.yaml argo/api.yaml");
+    let text = tools.run(&repo, "diff --from HEAD").code(1).out;
+    assert!(text.contains("1 Application appears, 1 goes\n"), "{text}");
+}
+
+/// A `GitRepository`, and a Kustomization of it that builds a folder.
+fn repository_of_flux(name: &str, address: &str, path: &str) -> String {
+    format!(
+        "apiVersion: source.toolkit.fluxcd.io/v1\nkind: GitRepository\nmetadata: {{name: {name}, namespace: flux-system}}\nspec: \
+         {{interval: 1m, url: '{address}', ref: {{branch: main}}}}\n---\n\
+         apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: {name}, namespace: flux-system}}\nspec:\n  \
+         interval: 10m\n  prune: true\n  path: {path}\n  sourceRef: {{kind: GitRepository, name: {name}}}\n"
+    )
+}
+
+#[test]
+fn a_git_repository_that_is_another_one_is_not_taken_for_this_repo() {
+    let Some(tools) = Tools::find(true, false) else { return };
+    let bootstrap =
+        repository_of_flux("flux-system", "ssh://git@git.example.com/shop/fleet.git", "./clusters/m1");
+    let other = repository_of_flux("other", "https://git.example.com/acme/other", "./apps");
+    let repo = clusters_repo()
+        .file("federate.yaml", "sources: [{flux: 'clusters/{cluster}'}]\n")
+        .file("clusters/m1/gotk-sync.yaml", &bootstrap)
+        .file("clusters/m1/other.yaml", &other)
+        .file("apps/web.yaml", WEB);
+    let refused = tools.run(&repo, "render --out out").code(2);
+    let expected = "Kustomization flux-system/other cannot be built: the base https://git.example.com/acme/other//apps at main is not vendored";
+    assert!(refused.err.contains(expected), "{}", refused.err);
+    assert!(refused.err.contains("clusters/m1/other.yaml"), "{}", refused.err);
+    // Another way to reach the same repository is this one.
+    repo.write(
+        "clusters/m1/other.yaml",
+        other.replace("https://git.example.com/acme/other", "git@git.example.com:shop/fleet"),
+    );
+    assert_eq!(tools.run(&repo, "render --out out").code(0).err, "");
+    assert!(repo.files("out/m1").iter().any(|file| file.ends_with("deployment.apps_web.yaml")));
+    // Nothing says which of two is this one: it is said once, and a setting decides.
+    let repo = clusters_repo()
+        .file("federate.yaml", "sources: [{flux: flux}]\n")
+        .file("flux/a.yaml", repository_of_flux("a", "https://git.example.com/shop/fleet", "./apps/a"))
+        .file("flux/b.yaml", repository_of_flux("b", "https://git.example.com/acme/other", "./apps/b"))
+        .file("apps/a/web.yaml", WEB)
+        .file("apps/b/map.yaml", MAP.replace("${tier}", "a").replace("${domain:=none}", "b"));
+    let ran = tools.run(&repo, "check").code(1);
+    assert_eq!(ran.out.matches("[unknown-repository]").count(), 1, "{}", ran.out);
+    repo.write(
+        "federate.yaml",
+        "repositories: ['git@git.example.com:shop/fleet.git']\nsources: [{flux: flux}]\n",
+    );
+    let refused = tools.run(&repo, "render --out out").code(2);
+    assert!(
+        refused.err.contains("base https://git.example.com/acme/other//apps/b at main is not vendored"),
+        "{}",
+        refused.err
+    );
+    assert!(!refused.err.contains("unknown-repository"), "{}", refused.err);
+}
+
+#[test]
+fn an_application_of_another_repository_is_not_taken_for_this_repo() {
+    let Some(tools) = Tools::find(false, true) else { return };
+    let at = |name: &str, address: &str, path: &str| {
+        application(name, "m1")
+            .replace("repoURL: x, path: charts/api", &format!("repoURL: '{address}', path: {path}"))
+    };
+    let own = "https://git.example.com/shop/fleet";
+    let repo = chart_repo()
+        .file("federate.yaml", "sources: [{argocd: argo/root.yaml}]\n")
+        .file("argo/root.yaml", at("root", own, "argo/apps"))
+        .file("argo/apps/api.yaml", at("api", own, "charts/api"))
+        .file("argo/apps/other.yaml", at("other", "https://git.example.com/acme/other", "charts/api"));
+    let refused = tools.run(&repo, "render --out out").code(2);
+    assert!(
+        refused.err.contains("Application argocd/other cannot be built: the base https://git.example.com/acme/other//charts/api at HEAD"),
+        "{}",
+        refused.err
+    );
+    // Values of another repository are not those of this one.
+    let values = "repoURL: x, path: charts/api}";
+    let sources = format!(
+        "sources:\n  - {{repoURL: '{own}', path: charts/api, helm: {{valueFiles: [$values/charts/api/values-prod.yaml]}}}}\n  \
+         - {{repoURL: 'https://git.example.com/acme/other', ref: values}}"
+    );
+    let several = application("other", "m1").replace(&format!("source: {{{values}"), &sources);
+    repo.write("argo/apps/other.yaml", &several);
+    let refused = tools.run(&repo, "render --out out").code(2);
+    assert!(
+        refused.err.contains("`$values/charts/api/values-prod.yaml` is in another repository"),
+        "{}",
+        refused.err
+    );
+    // A generator lists no folders of another repository.
+    let git = "  - git: {repoURL: 'https://git.example.com/acme/other', directories: [{path: 'charts/*'}]}\n";
+    repo.write("argo/apps/other.yaml", set_of(git, true, "{{.path.basename}}", "name: m1", "a"));
+    let refused = tools.run(&repo, "render --out out").code(2);
+    assert!(refused.err.contains("the generator reads another git repository"), "{}", refused.err);
+}
+
+#[test]
+fn fields_of_applications_without_effect_are_named_once() {
+    let Some(tools) = Tools::find(false, true) else { return };
+    let with = |name: &str, more: &str| {
+        let policy = "syncPolicy: {automated: {prune: true}, syncOptions: [CreateNamespace=true]}";
+        format!("{}  {policy}\n  revisionHistoryLimit: 3\n{more}", application(name, "m1"))
+    };
+    let ignored = "  ignoreDifferences: [{group: apps, kind: Deployment, jsonPointers: [/spec/replicas]}]\n";
+    let repo = chart_repo()
+        .file("federate.yaml", "sources: [{argocd: argo}]\n")
+        .file("argo/a.yaml", with("a", ignored))
+        .file("argo/b.yaml", with("b", ignored))
+        .file("argo/c.yaml", with("c", "  sourec: {}\n"));
+    let ran = tools.run(&repo, "check").code(1);
+    let expected =
+        "Application argocd/a, Application argocd/b have fields without effect here: `ignoreDifferences`";
+    assert!(ran.out.replace(" and ", ", ").contains(expected), "{}", ran.out);
+    assert!(
+        ran.out.contains("Application argocd/c has fields without effect here: `CreateNamespace=true`"),
+        "{}",
+        ran.out
+    );
+    assert!(
+        ran.out.contains("Application argocd/c has fields that federate does not know: `sourec`"),
+        "{}",
+        ran.out
+    );
+    assert_eq!(ran.out.matches("[field-without-effect]").count(), 3, "{}", ran.out);
+    // What the repo gives needs no creation.
+    repo.write("argo/a.yaml", with("a", ""));
+    repo.write("argo/b.yaml", with("b", ""));
+    repo.write("argo/c.yaml", with("c", ""));
+    repo.write("shop.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n");
+    assert_eq!(tools.run(&repo, "render --out out").code(0).err, "");
+}
+
+#[test]
+fn post_renderers_of_a_release_change_what_the_chart_gives() {
+    let Some(tools) = Tools::find(true, true) else { return };
+    let release = |renderers: &str, more: &str| {
+        format!(
+            "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {{name: api, namespace: shop}}\nspec:\n  interval: 5m\n  \
+             chart: {{spec: {{chart: ./charts/api, sourceRef: {{kind: GitRepository, name: fleet}}}}}}\n{more}  postRenderers:\n{renderers}"
+        )
+    };
+    let deployment = "apiVersion: apps/v1
+kind: Deployment
+metadata: {name: api}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: api}}
+  template: {metadata: {labels: {app: api}}, spec: {containers: [{name: api, image: \"nginx:1\"}]}}
+";
+    let hook = "apiVersion: v1
+kind: ConfigMap
+metadata: {name: api-hook, annotations: {helm.sh/hook: pre-install}}
+data: {size: hook}
+";
+    // A patch finds annotations in every object, as Helm notes its templates there.
+    let first = "  - kustomize:
+      images: [{name: nginx, newName: registry.example.com/nginx, newTag: \"2\"}]
+      patches:
+      - target: {kind: ConfigMap}
+        patch: |-
+          - {op: add, path: /metadata/annotations/note, value: first}
+";
+    let second = "  - kustomize:
+      patches:
+      - patch: |-
+          {apiVersion: apps/v1, kind: Deployment, metadata: {name: api}, spec: {replicas: 4, template: {spec: {priorityClassName: high}}}}
+";
+    let crd = "apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: sizes.example.com}
+spec:
+  group: example.com
+  names: {kind: Size, plural: sizes}
+  scope: Namespaced
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+";
+    let repo = chart_repo()
+        .file("federate.yaml", "sources: [{flux: apps}]\n")
+        .file("charts/api/templates/deployment.yaml", deployment)
+        .file("charts/api/templates/hook.yaml", hook)
+        .file("charts/api/crds/size.yaml", crd)
+        .file("apps/api.yaml", release(&format!("{first}{second}"), ""));
+    tools.run(&repo, "render --out out").code(0);
+    let all = rendered(&repo, "m1");
+    let web = &all["\"Deployment\" \"api\""];
+    assert_eq!(web["spec"]["template"]["spec"]["containers"][0]["image"], "registry.example.com/nginx:2");
+    assert_eq!(
+        (&web["spec"]["replicas"], &web["spec"]["template"]["spec"]["priorityClassName"]),
+        (&json!(4), &json!("high"))
+    );
+    assert!(web["metadata"].get("annotations").is_none(), "{web}");
+    let note = |all: &BTreeMap<String, serde_json::Value>, name: &str| {
+        all[&format!("\"ConfigMap\" \"{name}\"")]["metadata"]["annotations"]["note"].clone()
+    };
+    assert_eq!((note(&all, "api-map"), note(&all, "api-hook")), (json!("first"), json!("first")));
+    assert!(all.contains_key("\"CustomResourceDefinition\" \"sizes.example.com\""), "{:?}", all.keys());
+    // Each object keeps the place of its template.
+    let explained = tools.run(&repo, "explain deployment/api -n shop").code(0).out;
+    assert!(explained.contains("charts/api/templates/deployment.yaml"), "{explained}");
+    repo.write("apps/api.yaml", release(first, "  postRenderStrategy: nohooks\n"));
+    tools.run(&repo, "render --out out").code(0);
+    let all = rendered(&repo, "m1");
+    assert_eq!((note(&all, "api-map"), note(&all, "api-hook")), (json!("first"), json!(null)));
+    // What helm-controller does not carry out, or kustomize refuses, is an error at its line.
+    let unknown = "  - kustomize: {patchesStrategicMerge: [{kind: Deployment}]}\n";
+    let broken = "  - kustomize: {patches: [{patch: \"- {op: remove, path: /spec/none}\", target: {kind: Deployment}}]}\n";
+    for (renderers, expected) in [
+        (unknown, "apps/api.yaml:8"),
+        (unknown, "federate does not carry out `patchesStrategicMerge` of a post-renderer"),
+        (broken, "its post-renderer failed"),
+    ] {
+        repo.write("apps/api.yaml", release(renderers, ""));
+        let ran = tools.run(&repo, "render --out out").code(2);
+        assert!(ran.err.contains(expected), "{}", ran.err);
+    }
+}

@@ -165,7 +165,7 @@ const BOMB: &str = "#!/bin/sh\ntouch \"$(dirname \"$0\")/started\"\n[ \"$1\" = x
 fn programs_of_a_repo_are_not_started() {
     let Some(tools) = Tools::find(true, true) else { return };
     let function = "apiVersion: example.com/v1\nkind: Bomb\nmetadata:\n  name: b\n  annotations: {config.kubernetes.io/function: \"exec: {path: ./bomb}\"}\n";
-    let release = "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: api, namespace: shop}\nspec:\n  chart: {spec: {chart: ./api, sourceRef: {kind: GitRepository, name: r}}}\n  postRenderers: [{kustomize: {patches: []}}]\n";
+    let release = "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: api, namespace: shop}\nspec:\n  chart: {spec: {chart: ./api, sourceRef: {kind: GitRepository, name: r}}}\n  postRenderers: [{exec: {command: ./bomb}}]\n";
     let application = "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: api, namespace: argocd}\nspec:\n  source: {path: app, plugin: {name: bomb}}\n  destination: {name: in-cluster}\n";
     for (source, path, text) in [
         ("{kustomize: app}", "app/kustomization.yaml", "generators: [bomb.yaml]\n"),

@@ -584,6 +584,54 @@ fn what_is_not_vendored_by_federate_is_kept() {
 }
 
 #[test]
+fn folders_of_other_repositories_that_flux_reads_are_vendored() {
+    let Some(tools) = Tools::find(true, true) else { return };
+    let remote = Sandbox::new()
+        .file("deploy/web.yaml", crate::sandbox::WEB)
+        .file("deploy/more/notes.txt", "a")
+        .file("other.yaml", "not: named\n");
+    remote.git("init -q -b main");
+    remote.git("add -A");
+    remote.git("commit -q -m first");
+    remote.git("tag v1");
+    remote.git("clone -q --bare . shop.git");
+    let address = format!("file://{}", remote.path("shop.git").display());
+    let source = |name: &str, address: &str, reference: &str| {
+        format!(
+            "apiVersion: source.toolkit.fluxcd.io/v1\nkind: GitRepository\nmetadata: {{name: {name}, namespace: flux-system, annotations: \
+             {{config.kubernetes.io/local-config: 'true'}}}}\nspec: {{interval: 1m, url: '{address}', ref: {reference}}}\n---\n"
+        )
+    };
+    let kustomization = |name: &str, path: &str| {
+        format!(
+            "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: {name}, namespace: flux-system}}\nspec: \
+             {{interval: 1m, prune: true, path: {path}, sourceRef: {{kind: GitRepository, name: {name}}}}}\n"
+        )
+    };
+    let own =
+        source("own", "https://git.example.com/fleet", "{branch: main}") + &kustomization("own", "./flux");
+    let of = |reference: &str| source("shop", &address, reference) + &kustomization("shop", "./deploy");
+    let repo = clusters_repo()
+        .file("federate.yaml", "sources: [{flux: 'flux'}]\n")
+        .file("flux/own.yaml", own)
+        .file("flux/shop.yaml", of("{semver: 1.x}"));
+    repo.write(".gitignore", "/.home/\n/.cache/\n/out/\n");
+    let refused = run(&tools, &repo, "render --out out").code(2);
+    assert!(refused.err.contains("has the range of versions `1.x`"), "{}", refused.err);
+    repo.write("flux/shop.yaml", of("{tag: v1}"));
+    let refused = run(&tools, &repo, "render --out out").code(2);
+    assert!(refused.err.contains("//deploy at v1 is not vendored"), "{}", refused.err);
+    run(&tools, &repo, "vendor").code(0);
+    let locked = &lock(&repo)["bases"][0];
+    assert_eq!(locked["usedBy"], json!(["Kustomization flux-system/shop"]));
+    let files = repo.files(locked["path"].as_str().unwrap());
+    assert_eq!(files, ["deploy/more/notes.txt", "deploy/web.yaml"]);
+    assert_eq!(run(&tools, &repo, "render --out out").code(0).err, "");
+    assert!(rendered(&repo, "m1").contains_key("\"Deployment\" \"web\""));
+    run(&tools, &repo, "vendor --check").code(0);
+}
+
+#[test]
 fn bases_are_vendored_and_built_and_what_they_do_not_name_stays_out() {
     let Some(tools) = Tools::find(true, false) else { return };
     let remote = Sandbox::new()
@@ -641,7 +689,7 @@ fn bases_are_vendored_and_built_and_what_they_do_not_name_stays_out() {
     // What the base itself lacks, or must not have.
     for (folder, expected) in [
         ("config/far", "config/far/kustomization.yaml:1: the base https://h/a.git//b"),
-        ("none", "has no kustomization"),
+        ("none", "it has no folder `none`"),
     ] {
         repo.write("apps/web/kustomization.yaml", kustomization(folder));
         let ran = run(&tools, &repo, "vendor").code(2);

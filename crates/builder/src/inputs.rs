@@ -84,6 +84,11 @@ impl BuildInputs {
         Self { files: [(path.to_owned(), bytes.to_vec())].into(), ..Self::default() }
     }
 
+    /// Files that are none of the repo.
+    pub(crate) fn from_files(files: BTreeMap<String, Vec<u8>>) -> Self {
+        Self { files, ..Self::default() }
+    }
+
     /// Reads the files of a job.
     pub(crate) fn read_job(source: &dyn FileTree, job: &BuildJob) -> Result<Self, BuildError> {
         let mut reader = Reader {

@@ -6,6 +6,7 @@
 //! What it gives is kept by a digest of everything that it depends on ([`BuildCache`]), so that nothing is built twice.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
 use std::time::Duration;
@@ -23,6 +24,7 @@ mod inputs;
 mod kustomization;
 mod network;
 mod nondeterminism;
+mod post_render;
 mod process;
 mod program;
 mod scratch;
@@ -36,7 +38,7 @@ pub use program::{Program, ProgramPaths, Tool};
 pub use sops::{DecryptionKeys, SopsDecryptor};
 
 use inputs::BuildInputs;
-use process::{ProcessError, RunTime};
+use process::{ProcessError, RunTime, TimeLimit};
 
 /// How long the programs of a run may take together by default: the time that passes while at least one of them runs.
 pub const DEFAULT_RUN_TIME: Duration = Duration::from_mins(10);
@@ -135,15 +137,22 @@ impl ProgramBuilder {
         let inputs = inputs.as_ref().map_err(Clone::clone)?;
         let tool = Tool::from_job(job);
         let program = self.find_program(tool)?;
-        let key = program.compute_key(job, inputs);
+        let post_program = match job {
+            BuildJob::Chart(chart) if !chart.post_rendering.kustomizations.is_empty() => {
+                Some(self.find_program(Tool::Kustomize)?)
+            }
+            _ => None,
+        };
+        let programs = JobPrograms { main: program, post: post_program };
+        let key = programs.main.compute_key(job, inputs, programs.post.as_ref());
         let built = if let Some(built) = self.cache.get(&key) {
             built
         } else {
             self.check_confinement()?;
-            let first = self.run_program(&program, job, inputs, time)?;
+            let first = self.run_programs(&programs, job, inputs, time)?;
             let places = nondeterminism::find_places(inputs);
             // What draws random values or asks for the time gives something else each time.
-            let differs = !places.is_empty() && self.run_program(&program, job, inputs, time)? != first;
+            let differs = !places.is_empty() && self.run_programs(&programs, job, inputs, time)? != first;
             let built = cache::CachedBuild { text: first.into(), differs };
             self.cache.store_build(&key, &built);
             built
@@ -156,6 +165,20 @@ impl ProgramBuilder {
             warnings,
             keeps_origins: inputs.keeps_origins,
         })
+    }
+
+    /// Runs the program of a job, and the one that changes what it gives.
+    fn run_programs(
+        &self,
+        programs: &JobPrograms,
+        job: &BuildJob,
+        inputs: &BuildInputs,
+        time: &RunTime,
+    ) -> Result<Vec<u8>, BuildError> {
+        let output = self.run_program(&programs.main, job, inputs, time)?;
+        let (BuildJob::Chart(chart), Some(program)) = (job, &programs.post) else { return Ok(output) };
+        let limit = || time.start_program().map_err(|error| explain_error(program, job, &error));
+        self.post_render(program, &chart.post_rendering, &output, &limit)
     }
 
     fn run_program(
@@ -174,9 +197,26 @@ impl ProgramBuilder {
             BuildJob::Chart(chart) => chart::list_arguments(&folder, chart, inputs)
                 .map_err(|why| error_of_run(&format!("the values cannot be written: {why}")))?,
         };
-        let ran = folder.run_program(&self.confiner, program, &args, &[], limit);
+        let ran = self.run_in_folder(&folder, program, &args, limit);
         ran.map_err(|error| explain_error(program, job, &error))
     }
+
+    fn run_in_folder(
+        &self,
+        folder: &process::BuildFolder,
+        program: &Program,
+        args: &[OsString],
+        limit: TimeLimit,
+    ) -> Result<Vec<u8>, ProcessError> {
+        folder.run_program(&self.confiner, program, args, &[], limit)
+    }
+}
+
+/// The programs of a job.
+struct JobPrograms {
+    main: Program,
+    /// The kustomize that changes what a chart gives.
+    post: Option<Program>,
 }
 
 fn explain_error(program: &Program, job: &BuildJob, error: &ProcessError) -> BuildError {

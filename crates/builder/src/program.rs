@@ -138,12 +138,14 @@ impl Program {
         self.path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
     }
 
-    /// A digest of everything that the output of a job depends on.
-    pub(crate) fn compute_key(&self, job: &BuildJob, inputs: &BuildInputs) -> String {
+    /// A digest of everything that the output of a job depends on. `post` is the program that changes what this one gives.
+    pub(crate) fn compute_key(&self, job: &BuildJob, inputs: &BuildInputs, post: Option<&Self>) -> String {
         let mut sha = Sha256::new();
         let job = format!("{job:?}");
+        let post = post.map_or("", |program| &program.identity);
+        let version = env!("CARGO_PKG_VERSION");
         for part in
-            [env!("CARGO_PKG_VERSION").as_bytes(), self.identity.as_bytes(), job.as_bytes(), &inputs.digest]
+            [version.as_bytes(), self.identity.as_bytes(), job.as_bytes(), &inputs.digest, post.as_bytes()]
         {
             sha.update((part.len() as u64).to_be_bytes());
             sha.update(part);

@@ -23,6 +23,7 @@ use federate_kubernetes::{Cluster, ClusterName, ObjectRef, work};
 
 mod causes;
 mod credentials;
+mod destinations;
 mod digest;
 mod edits;
 mod keys;
@@ -41,6 +42,7 @@ mod source_values;
 
 pub use causes::{RevisionSide, find_causes};
 pub use credentials::names_credential;
+pub use destinations::{DestinationChange, find_destination_changes};
 pub use digest::{DigestKey, MIN_KEY_BYTES};
 pub use edits::{CauseRole, ChangeCause, ChangedField};
 pub use lost_policies::{LostPolicy, find_lost_policies};
@@ -86,6 +88,9 @@ pub struct RenderingChanges {
     /// The settings that differ and act on more than what is rendered, in the order of their paths.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<SettingChange>,
+    /// The Applications, and objects of Flux with `kubeConfig`, that appear, go, or are applied to other clusters, sorted by object.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub destinations: Vec<DestinationChange>,
     /// The edits of the repo, those with the most effects first. Those without effects come last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<ChangeCause>,
@@ -149,6 +154,7 @@ impl RenderingChanges {
             && self.unmatched.is_empty()
             && self.lost_policies.is_empty()
             && self.settings.is_empty()
+            && self.destinations.is_empty()
     }
 }
 
@@ -192,6 +198,7 @@ impl RenderingChanges {
             unmatched: SetDifference::from_sides(from.plan.unmatched.iter(), unmatched.iter()),
             lost_policies: Vec::new(),
             settings: Vec::new(),
+            destinations: Vec::new(),
             causes: Vec::new(),
         }
     }
@@ -279,6 +286,7 @@ pub fn compare_renderings(
         unmatched,
         lost_policies: Vec::new(),
         settings: Vec::new(),
+        destinations: Vec::new(),
         causes: Vec::new(),
     }
 }

@@ -39,6 +39,9 @@ pub struct Note {
     pub message: String,
     /// What to do.
     pub help: Option<String>,
+    /// What the object has, if that is all that the note says: `fields without effect here: …`. Objects that have the same are one
+    /// finding.
+    pub fields: Option<String>,
 }
 
 /// A source that an object describes.
@@ -126,6 +129,29 @@ pub struct DescribedChart {
     pub drops_hooks: bool,
     /// Whether values are not compared with the chart's schema.
     pub skips_schema: bool,
+    /// What is changed in the rendered manifests.
+    pub post_rendering: PostRendering,
+}
+
+/// What is changed in the rendered manifests of a chart.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PostRendering {
+    /// The fields of kustomizations as JSON, in order. The resource of each is what the one before gave.
+    pub kustomizations: Vec<String>,
+    /// What becomes of hooks.
+    pub hooks: HookRendering,
+}
+
+/// What becomes of the hooks of a chart when its manifests are changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HookRendering {
+    /// They are changed together with the other manifests.
+    #[default]
+    Combined,
+    /// They are changed by themselves.
+    Separate,
+    /// They are left as they are.
+    Left,
 }
 
 /// A value of a chart by its path, in the language of `helm --set`.
@@ -202,7 +228,14 @@ impl Note {
             pointer: pointer.to_owned(),
             message,
             help: None,
+            fields: None,
         }
+    }
+
+    /// A warning about fields of an object, which are the end of a sentence about it.
+    pub(crate) fn about_fields(object: &Object, pointer: &str, fields: String) -> Self {
+        let message = format!("{} has {fields}", object.id);
+        Self { fields: Some(fields), ..Self::field_without_effect(pointer, message) }
     }
 
     /// The finding about an object.

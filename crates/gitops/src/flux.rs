@@ -4,12 +4,14 @@
 
 use serde_json::Value;
 
-use federate_file_tree::{CachedTree, normalize_path};
+use federate_file_tree::{CachedTree, find_entry, normalize_path};
 use federate_kubernetes::Object;
 use federate_kubernetes::object::{field_text, pointer_text};
 
-use crate::description::{Description, DescriptionError, Note};
-use crate::remote_reference::FluxCharts;
+use crate::description::{Description, DescriptionError};
+use crate::known_fields::FieldWithoutEffect;
+use crate::own_repository::OwnRepository;
+use crate::remote_reference::{FluxCharts, RemoteReference};
 use crate::vendored::VendoredSources;
 use artifacts::Artifacts;
 use references::ReferencedObjects;
@@ -18,6 +20,7 @@ mod artifacts;
 mod glob;
 mod helm_release;
 mod kustomization;
+mod post_renderers;
 mod references;
 pub(crate) mod substitution;
 
@@ -44,11 +47,13 @@ pub fn list_kubeconfig_names<'v>(kube_config: &'v Value, namespace: &'v str) -> 
 pub struct FluxSettings {
     /// Whether a variable without a value and a default is an error, as since kustomize-controller 1.9. Before, it was empty.
     pub has_strict_substitution: bool,
+    /// Whether hooks of charts go through post-renderers, as since Flux 2.9.
+    pub has_hooks_in_post_renderers: bool,
 }
 
 impl Default for FluxSettings {
     fn default() -> Self {
-        Self { has_strict_substitution: true }
+        Self { has_strict_substitution: true, has_hooks_in_post_renderers: true }
     }
 }
 
@@ -60,19 +65,45 @@ pub struct FluxReader<'f> {
     charts: FluxCharts<'f>,
     artifacts: Artifacts,
     vendored: &'f VendoredSources<'f>,
+    own: &'f OwnRepository,
 }
 
 impl<'f> FluxReader<'f> {
-    /// Reads objects of Flux beside these ones, to which they refer.
+    /// Reads objects of Flux beside these ones, to which they refer. `own` are the addresses of this repo.
     pub fn new(
         tree: &'f CachedTree<'f>,
         objects: impl Iterator<Item = &'f Object> + Clone,
         settings: FluxSettings,
         vendored: &'f VendoredSources<'f>,
+        own: &'f OwnRepository,
     ) -> Self {
         let charts = FluxCharts::new(objects.clone());
         let artifacts = Artifacts::from_objects(objects.clone());
-        Self { tree, references: ReferencedObjects::new(objects), settings, charts, artifacts, vendored }
+        Self { tree, references: ReferencedObjects::new(objects), settings, charts, artifacts, vendored, own }
+    }
+
+    /// The copy of a folder of a git repository that is another one than this repo; `None` if it is this one. `object` names the
+    /// repository by `reference`.
+    fn find_remote_folder(
+        &self,
+        object: &Object,
+        reference: Option<&Value>,
+        path: &str,
+        pointer: &str,
+    ) -> Result<Option<String>, DescriptionError> {
+        let named = reference.filter(|reference| field_text(reference, "kind") == "GitRepository");
+        let repository = named.and_then(|named| self.charts.find_repository(named, &namespace_of(object)));
+        let Some(spec) = repository.and_then(|repository| repository.body.get("spec")) else {
+            return Ok(None);
+        };
+        let address = field_text(spec, "url");
+        if !self.own.is_remote(address, || find_entry(self.tree, path).is_some()) {
+            return Ok(None);
+        }
+        let revision = read_revision(spec).map_err(|why| DescriptionError::new(pointer, why))?;
+        let reference = RemoteReference::new_base(address, path, revision)
+            .map_err(|error| DescriptionError { pointer: pointer.to_owned(), ..error })?;
+        self.vendored.find(&reference, pointer).map(Some)
     }
 
     /// What an object describes.
@@ -88,14 +119,6 @@ impl<'f> FluxReader<'f> {
     }
 }
 
-/// A field that changes nothing of what is built, and what that means here.
-struct FieldWithoutEffect {
-    /// Where it is in the object, as a pointer.
-    pointer: &'static str,
-    /// Why it matters.
-    why: &'static str,
-}
-
 /// The account with which Flux applies.
 const SERVICE_ACCOUNT: FieldWithoutEffect = FieldWithoutEffect {
     pointer: "/spec/serviceAccountName",
@@ -105,63 +128,6 @@ const SERVICE_ACCOUNT: FieldWithoutEffect = FieldWithoutEffect {
 /// Whether Flux leaves the object alone.
 const SUSPENDED: FieldWithoutEffect =
     FieldWithoutEffect { pointer: "/spec/suspend", why: "Flux does not reconcile it, but it is built here" };
-
-/// The fields of a map that are carried out, or only say when and how Flux reconciles.
-struct KnownMap {
-    /// Where the map is in the object, as a pointer.
-    pointer: &'static str,
-    fields: &'static [&'static str],
-}
-
-/// The fields of a kind of objects.
-struct KnownFields {
-    maps: &'static [KnownMap],
-    without_effect: &'static [FieldWithoutEffect],
-}
-
-impl KnownFields {
-    /// Notes the fields that have no effect here, and those that are not known, once for an object.
-    fn note_fields(&self, object: &Object, notes: &mut Vec<Note>) {
-        let is_set = |value: &Value| !matches!(value, Value::Null | Value::Bool(false));
-        let found = self.without_effect.iter();
-        let found: Vec<&FieldWithoutEffect> =
-            found.filter(|field| object.body.pointer(field.pointer).is_some_and(is_set)).collect();
-        if let Some(first) = found.first() {
-            let name =
-                |field: &&FieldWithoutEffect| format!("`{}` ({})", name_field(field.pointer), field.why);
-            let all: Vec<String> = found.iter().map(name).collect();
-            let message = format!("{} has fields without effect here: {}", object.id, all.join(", "));
-            notes.push(Note::field_without_effect(first.pointer, message));
-        }
-        let unknown = self.list_unknown(object);
-        if let Some(first) = unknown.first() {
-            let all: Vec<String> = unknown.iter().map(|field| format!("`{}`", name_field(field))).collect();
-            let message = format!("{} has fields that federate does not know: {}", object.id, all.join(", "));
-            notes.push(Note::field_without_effect(first, message));
-        }
-    }
-
-    /// The pointers of fields that are not known.
-    fn list_unknown(&self, object: &Object) -> Vec<String> {
-        let mut unknown = Vec::new();
-        for map in self.maps {
-            let fields = object.body.pointer(map.pointer).and_then(Value::as_object).into_iter().flatten();
-            for (key, _) in fields.filter(|(_, value)| !value.is_null()) {
-                let pointer = format!("{}/{}", map.pointer, federate_yaml::pointer::escape(key));
-                let is_listed = self.without_effect.iter().any(|field| field.pointer == pointer);
-                if !is_listed && !map.fields.contains(&key.as_str()) {
-                    unknown.push(pointer);
-                }
-            }
-        }
-        unknown
-    }
-}
-
-/// A pointer as the path of a field below `spec`.
-fn name_field(pointer: &str) -> String {
-    pointer.trim_start_matches("/spec/").replace('/', ".")
-}
 
 /// A source must be in a git repository, which is taken for this one.
 fn require_git(reference: Option<&Value>, pointer: &str) -> Result<(), DescriptionError> {
@@ -174,6 +140,19 @@ fn require_git(reference: Option<&Value>, pointer: &str) -> Result<(), Descripti
         format!("its source is a {kind}, and only what is in the repo is built"),
     )
     .with_help("vendor it, and let the object name a GitRepository"))
+}
+
+/// The revision of a `GitRepository`, by the precedence of its fields. The error is the end of a sentence about an object.
+fn read_revision(spec: &Value) -> Result<&str, String> {
+    let reference = spec.get("ref").unwrap_or(&Value::Null);
+    let of = |key: &str| Some(field_text(reference, key)).filter(|text| !text.is_empty());
+    match (of("commit").or_else(|| of("name")), of("semver")) {
+        (Some(revision), _) => Ok(revision),
+        (None, Some(range)) => Err(format!(
+            "its git repository has the range of versions `{range}`, and federate takes only tags, branches and commits"
+        )),
+        (None, None) => Ok(of("tag").or_else(|| of("branch")).unwrap_or("master")),
+    }
 }
 
 /// A path within the repo.

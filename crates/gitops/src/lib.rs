@@ -5,6 +5,8 @@ mod argocd;
 mod description;
 mod flux;
 mod helm_parameters;
+mod known_fields;
+mod own_repository;
 mod remote_reference;
 mod values;
 pub mod vendored;
@@ -17,11 +19,12 @@ pub use argocd::directory::{DirectoryContent, DirectoryFile, read_directory};
 pub use argocd::reader::{ArgoReader, ArgoSettings, PlacementDecisions};
 pub use description::{
     BuildChanges, ChartParameter, DescribedChart, DescribedJob, DescribedSource, Description,
-    DescriptionError, DirectoryFiles, KUSTOMIZATIONS, KustomizationRules, Note, is_packaged_chart,
-    strip_chart_version,
+    DescriptionError, DirectoryFiles, HookRendering, KUSTOMIZATIONS, KustomizationRules, Note, PostRendering,
+    is_packaged_chart, strip_chart_version,
 };
 pub use flux::substitution::{Substitution, Variables};
 pub use flux::{FluxReader, FluxSettings, describes_source as is_flux_source, list_kubeconfig_names};
+pub use own_repository::OwnRepository;
 pub use remote_reference::{FluxCharts, RemoteReference, is_chart_name, list_kustomization_references};
 pub use values::{ValuesError, expand_values, merge_maps};
 pub use vendored::VendoredSources;

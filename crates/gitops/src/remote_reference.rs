@@ -99,7 +99,8 @@ impl RemoteReference {
         Some(Self::new_base(&repository, &folder, revision))
     }
 
-    fn new_base(repository: &str, folder: &str, revision: &str) -> Result<Self, DescriptionError> {
+    /// A folder of a git repository in a revision; an empty one stands for that of the default branch.
+    pub(crate) fn new_base(repository: &str, folder: &str, revision: &str) -> Result<Self, DescriptionError> {
         let refuse = |why: &str| Err(reference_error("", why));
         let authority =
             repository.split_once("://").map_or("", |(_, rest)| rest.split('/').next().unwrap_or_default());
@@ -242,7 +243,10 @@ impl<'f> FluxCharts<'f> {
     pub fn new(objects: impl Iterator<Item = &'f Object>) -> Self {
         let sources = objects.filter(|object| {
             object.id.group() == "source.toolkit.fluxcd.io"
-                && matches!(object.id.kind.as_str(), "HelmRepository" | "HelmChart" | "OCIRepository")
+                && matches!(
+                    object.id.kind.as_str(),
+                    "HelmRepository" | "HelmChart" | "OCIRepository" | "GitRepository"
+                )
         });
         Self(
             sources
@@ -319,6 +323,13 @@ impl<'f> FluxCharts<'f> {
             reference_error(pointer, why)
                 .with_help("commit the object that names the repository of the chart")
         })
+    }
+
+    /// The `GitRepository` that an object in a namespace refers to; `None` if the repo does not have it.
+    pub(crate) fn find_repository(&self, reference: &Value, namespace: &str) -> Option<&'f Object> {
+        let named = field_text(reference, "namespace");
+        let namespace = if named.is_empty() { namespace } else { named };
+        self.0.get(&("GitRepository", namespace, field_text(reference, "name"))).copied()
     }
 
     /// The chart in a repository of charts that an object of Flux names; `None` if it names none.

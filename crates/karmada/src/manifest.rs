@@ -21,7 +21,6 @@ use super::{KarmadaPlanner, defaults, pruning, schedule, server_defaults};
 use federate_dialect::{
     ClusterNames, ManifestVariant, NotSent, OverrideChange, Placed, Placement, RenderedManifest,
 };
-use federate_kubernetes::object::value_at;
 use federate_kubernetes::patch;
 use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef, Severity, finding, sops, work};
 use federate_repo::Template;

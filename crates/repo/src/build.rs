@@ -8,7 +8,9 @@ use federate_kubernetes::sops::{EncryptedFile, SopsFormat};
 
 use federate_file_tree::FileTree;
 
-pub use federate_gitops::{ChartParameter, KustomizationRules, is_packaged_chart, strip_chart_version};
+pub use federate_gitops::{
+    ChartParameter, HookRendering, KustomizationRules, PostRendering, is_packaged_chart, strip_chart_version,
+};
 
 /// Builds objects from files.
 pub trait Builder: Send + Sync {
@@ -94,6 +96,8 @@ pub struct ChartJob {
     pub drops_hooks: bool,
     /// Whether values are not compared with the chart's schema.
     pub skips_schema: bool,
+    /// What is changed in the rendered manifests.
+    pub post_rendering: PostRendering,
 }
 
 /// What a job gave.

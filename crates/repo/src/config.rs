@@ -76,6 +76,9 @@ pub struct Config {
     /// What kustomize and Helm build from files of the repo. Kustomizations that no other names are built without being
     /// listed here, charts are not.
     pub sources: Vec<SourceConfig>,
+    /// The addresses by which objects of Flux and Argo CD name the git repository of this repo. By default, it is that of the
+    /// objects that build the file in which they are written, or the only one that is named.
+    pub repositories: Vec<String>,
     /// Settings of the Argo CD whose objects `sources` name.
     pub argocd: ArgoCdConfig,
     /// Settings of the Flux whose objects `sources` name.
@@ -205,8 +208,8 @@ pub struct ArgoCdConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct FluxConfig {
-    /// The version (`2.8`); the newest one by default. Before 2.9, a variable that has no value is empty; since then, it is an
-    /// error.
+    /// The version (`2.8`); the newest one by default. Before 2.9, a variable that has no value is empty, and hooks of charts
+    /// are not sent to post-renderers; since then, the variable is an error, and hooks are sent.
     pub version: Option<FluxVersion>,
 }
 
@@ -232,8 +235,8 @@ impl TryFrom<String> for FluxVersion {
 }
 
 impl FluxConfig {
-    /// Whether a variable without a value is an error.
-    pub fn has_strict_substitution(&self) -> bool {
+    /// Whether it is Flux 2.9 or newer, by default: a variable without a value is an error, and hooks go through post-renderers.
+    pub fn is_at_least_2_9(&self) -> bool {
         self.version.is_none_or(|version| version >= FluxVersion { major: 2, minor: 9 })
     }
 }

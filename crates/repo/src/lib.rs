@@ -51,7 +51,9 @@ pub use federate_file_tree::{
 pub use live_dump::{objects_of, read_live_objects};
 pub use ownership::{BuildRoot, BuildTool};
 pub use selection::{ConfigChoice, ReadOptions};
-pub use sources::{Builds, RenamedObject, SourceBuild, SourceObjects, SourceRecord, build_sources};
+pub use sources::{
+    Builds, RenamedObject, SourceBuild, SourceDestination, SourceObjects, SourceRecord, build_sources,
+};
 pub use update::{ChangedFile, NeedsReload};
 
 use classification::ClassifiedObjects;

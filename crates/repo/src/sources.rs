@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::build::{
     BuildError, BuildJob, BuildOutput, BuildTime, Builder, ChartJob, InputFile, KustomizationJob,
-    KustomizationRules,
+    KustomizationRules, PostRendering,
 };
 use crate::config::{CLUSTER_PLACEHOLDER, Hooks, LoadRestrictor, PerCluster, SourceConfig, SourceKind};
 use crate::{Claims, RepoFiles, Role, documents};
@@ -28,7 +28,7 @@ mod record;
 use descriptions::DescriptionWalk;
 use origin::OriginFinder;
 
-pub use record::{SourceBuild, SourceRecord};
+pub use record::{SourceBuild, SourceDestination, SourceRecord};
 
 /// What programs built from files of the repo.
 #[derive(Default)]
@@ -205,6 +205,7 @@ impl SourceEntry<'_> {
             skips_crds: config.skip_crds,
             drops_hooks: config.hooks == Hooks::Drop,
             skips_schema: false,
+            post_rendering: PostRendering::default(),
         })))
     }
 }

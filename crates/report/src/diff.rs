@@ -11,6 +11,7 @@ use super::clusters::ClusterRow;
 use super::findings::FindingRow;
 use super::table::{count_with_verb, format_count};
 use cluster_sets::ClusterSetNames;
+use destinations::count_destinations;
 use federate_dialect::plan::API_VERSION;
 use federate_engine::capacity::CapacityChanges;
 use federate_engine::change::{
@@ -22,6 +23,7 @@ use federate_kubernetes::{ClusterName, ObjectRef};
 
 mod changed_sources;
 mod cluster_sets;
+mod destinations;
 pub(crate) mod edits;
 mod fit;
 mod groups;
@@ -163,6 +165,7 @@ fn format_headline(diff: &Diff<'_>) -> String {
     if !changes.settings.is_empty() {
         parts.push(format_setting_count(changes.settings.len()));
     }
+    parts.extend(count_destinations(changes));
     parts.push(placements);
     parts.retain(|part| !part.is_empty());
     parts.extend(format_manifest_counts(changes));
@@ -239,6 +242,9 @@ const LOST_TITLE: &str = "Objects that lose their policy";
 
 /// The heading of settings that act on more than what is rendered.
 const SETTINGS_TITLE: &str = "Settings that act in clusters";
+
+/// The heading of Applications, and objects of Flux with `kubeConfig`, that appear, go, or are applied to other clusters.
+const DESTINATIONS_TITLE: &str = "Applications and destinations";
 
 /// What happened to a placement.
 fn placement_word(change: &PlacementChange) -> &'static str {

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use federate_dialect::{Placement, Plan};
 use federate_engine::capacity::{self, CapacityChanges, CapacitySide};
-use federate_engine::change::{self, DigestKey, LostPolicy, RenderingChanges, RenderingSide, RevisionSide};
+use federate_engine::change::{
+    self, DestinationChange, DigestKey, LostPolicy, RenderingChanges, RenderingSide, RevisionSide,
+};
 use federate_engine::deletions::{Deletions, ExcessiveDeletions, PruneLimit};
 use federate_engine::{Engine, Manifest};
 use federate_kubernetes::{Cluster, Finding, ObjectRef};
@@ -124,6 +126,7 @@ impl RevisionComparison<'_> {
         change::find_causes(&mut changes, &before, &after, key);
         changes.settings = change::find_setting_changes(self.from.repo(), self.to.repo(), key);
         changes.lost_policies = self.find_lost_policies(&engines, clusters, shows);
+        changes.destinations = self.find_destinations(clusters, shows);
         if !clusters.is_empty() || shows.is_some() {
             changes.causes.retain(|cause| !cause.is_without_effect());
         }
@@ -148,6 +151,21 @@ impl RevisionComparison<'_> {
                 && (clusters.is_empty() || row.is_some_and(is_selected))
         });
         lost
+    }
+
+    /// The changes of destinations, as far as they are about these clusters and shown objects.
+    fn find_destinations(
+        &self,
+        clusters: &[String],
+        shows: Option<&dyn Fn(&ObjectRef) -> bool>,
+    ) -> Vec<DestinationChange> {
+        let mut found = change::find_destination_changes(self.from.repo(), self.to.repo());
+        found.retain(|change| {
+            let mut named = change.from.iter().chain(&change.to);
+            shows.is_none_or(|shows| shows(&change.object))
+                && (clusters.is_empty() || named.any(|name| clusters.iter().any(|one| **one == **name)))
+        });
+        found
     }
 
     /// What both revisions leave free in each cluster.

@@ -9,8 +9,8 @@ use std::time::Duration;
 use git2::Repository;
 
 use federate_builder::{PackedFile, list_kustomization_files};
-use federate_file_tree::FileTree;
-use federate_gitops::RemoteReference;
+use federate_file_tree::{EntryKind, FileTree, find_entry, is_folder, join_path};
+use federate_gitops::{KUSTOMIZATIONS, RemoteReference};
 use federate_source::git::program::{GitCommand, GitLimits};
 use federate_source::git::{GitLocation, GitRevision};
 
@@ -51,17 +51,49 @@ pub(crate) fn download_base(
         .map_err(|why| format!("the {base} was downloaded, and is refused: {why}"))
 }
 
-/// Reads the files of the kustomization in a folder of what was fetched.
+/// The most files of a folder without a kustomization.
+const MAX_FOLDER_FILES: usize = 20_000;
+
+/// Lists the files below a folder that is no kustomization: a chart, or manifests. Links stay out.
+fn list_folder_files(tree: &dyn FileTree, folder: &str) -> Result<Vec<String>, String> {
+    if !is_folder(tree, folder) {
+        return Err(format!("it has no folder `{folder}`"));
+    }
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in tree.list_folder(&folder).map_err(|why| format!("`{folder}`: {why}"))? {
+            let path = join_path(&folder, &entry.name);
+            match entry.kind {
+                EntryKind::File => files.push(path),
+                EntryKind::Folder => folders.push(path),
+                _ => {}
+            }
+        }
+        if files.len() + folders.len() > MAX_FOLDER_FILES {
+            return Err(format!("the folder has more than {MAX_FOLDER_FILES} files"));
+        }
+    }
+    Ok(files)
+}
+
+/// Reads the files of the kustomization in a folder of what was fetched, or all files below it.
 fn read_files(stage: &Path, repository: &Repository, folder: &str) -> Result<DownloadedSource, String> {
     let location =
         GitLocation { git_dir: stage.join("git"), work_tree: None, prefix: String::new(), embedded: false };
     let resolved = location.resolve_revision(repository, FETCHED_REF).map_err(|why| why.to_string())?;
     let commit = resolved.commit.to_string();
     let tree = GitRevision::open_folder(location, &resolved).map_err(|why| why.to_string())?;
-    let listed = list_kustomization_files(&tree, folder).map_err(|error| {
-        let place = error.place.map_or_else(String::new, |(file, line)| format!("{file}:{line}: "));
-        format!("{place}{}", error.why)
-    })?;
+    let has_kustomization =
+        KUSTOMIZATIONS.iter().any(|name| find_entry(&tree, &join_path(folder, name)).is_some());
+    let listed = if has_kustomization {
+        list_kustomization_files(&tree, folder).map_err(|error| {
+            let place = error.place.map_or_else(String::new, |(file, line)| format!("{file}:{line}: "));
+            format!("{place}{}", error.why)
+        })?
+    } else {
+        list_folder_files(&tree, folder)?
+    };
     let files = listed.into_iter().map(|path| {
         let bytes = tree.read_file(&path).map_err(|why| format!("`{path}`: {why}"))?;
         Ok(PackedFile { path, bytes })

@@ -17,6 +17,7 @@ use crate::description::{
     KustomizationRules, Note, inspect_folder, is_packaged_chart, list_texts,
 };
 use crate::flux::read_local_path;
+use crate::own_repository::RepositoryRole;
 use crate::remote_reference::{RemoteReference, read_argo_chart};
 use federate_file_tree::{EntryKind, find_entry};
 
@@ -52,6 +53,7 @@ impl ArgoReader<'_> {
         }
         let names = sources.iter().map(|(_, source)| reference_name(source));
         let names: BTreeSet<&str> = names.filter(|name| !name.is_empty()).collect();
+        let remote_names = self.list_remote_names(&sources);
         let mut described = Vec::new();
         for (pointer, source) in &sources {
             let chart = field_text(source, "chart");
@@ -68,10 +70,11 @@ impl ArgoReader<'_> {
                 target_revision: field_text(source, "targetRevision"),
             };
             let vendored = match chart {
-                "" => None,
+                "" => self.find_remote_folder(source, pointer)?,
                 _ => Some(self.vendored.find(&read_argo_chart(source, pointer)?, pointer)?),
             };
-            let (path, job) = self.read_source(environment, vendored, &names, source, pointer, notes)?;
+            let (path, job) =
+                self.read_source(environment, vendored, [&names, &remote_names], source, pointer, notes)?;
             described.push(DescribedSource {
                 path,
                 job,
@@ -84,6 +87,30 @@ impl ArgoReader<'_> {
             });
         }
         Ok(described)
+    }
+
+    /// The copy of the folder of a source in another git repository than this repo; `None` if it is in this one.
+    fn find_remote_folder(&self, source: &Value, pointer: &str) -> Result<Option<String>, DescriptionError> {
+        let at = format!("{pointer}/repoURL");
+        let (address, path) =
+            (field_text(source, "repoURL"), read_local_path(field_text(source, "path"), &at)?);
+        if !self.own.is_some_and(|own| own.is_remote(address, || find_entry(self.tree, &path).is_some())) {
+            return Ok(None);
+        }
+        let reference = RemoteReference::new_base(address, &path, field_text(source, "targetRevision"))
+            .map_err(|error| DescriptionError { pointer: at.clone(), ..error })?;
+        self.vendored.find(&reference, &at).map(Some)
+    }
+
+    /// The names of sources that are in other git repositories than this repo.
+    fn list_remote_names<'v>(&self, sources: &[(String, &'v Value)]) -> BTreeSet<&'v str> {
+        let is_remote = |source: &Value| {
+            let role = self.own.map(|own| own.find_role(field_text(source, "repoURL")));
+            role == Some(RepositoryRole::Remote)
+        };
+        let named =
+            sources.iter().filter(|(_, source)| !reference_name(source).is_empty() && is_remote(source));
+        named.map(|(_, source)| reference_name(source)).collect()
     }
 
     /// The charts in repositories of charts that an object names.
@@ -110,12 +137,13 @@ impl ArgoReader<'_> {
         Ok(charts.into_iter().collect())
     }
 
-    /// Reads a source: the path, and what is built of it. `vendored` is the folder of a chart of a repository of charts.
+    /// Reads a source: the path, and what is built of it. `vendored` is the folder of a chart of a repository of charts, or of the
+    /// copy of a folder of another git repository. The names are those of all sources, and of those in other repositories.
     fn read_source<'s>(
         &self,
         environment: BuildEnvironment<'s>,
         vendored: Option<String>,
-        names: &'s BTreeSet<&'s str>,
+        [names, remote_names]: [&'s BTreeSet<&'s str>; 2],
         source: &Value,
         at: &'s str,
         notes: &mut Vec<Note>,
@@ -136,7 +164,7 @@ impl ArgoReader<'_> {
                 .map_err(|error| DescriptionError { pointer: pointer.clone(), ..error })?,
             None => source.clone(),
         };
-        let context = ApplicationSource { environment, names, source, pointer: at };
+        let context = ApplicationSource { environment, names, remote_names, source, pointer: at };
         let job = match context.choose_tool(content)? {
             SourceTool::Helm => {
                 context.note_unknown_references(notes);
@@ -179,6 +207,8 @@ struct ApplicationSource<'s> {
     environment: BuildEnvironment<'s>,
     /// The names by which other sources are referred to.
     names: &'s BTreeSet<&'s str>,
+    /// The names among these of sources in other git repositories.
+    remote_names: &'s BTreeSet<&'s str>,
     /// Its settings, with those of files in its folder.
     source: Value,
     /// Where it is in the object.

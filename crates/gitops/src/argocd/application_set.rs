@@ -114,6 +114,7 @@ fn warn(pointer: &str, message: String) -> Note {
         pointer: pointer.to_owned(),
         message,
         help: None,
+        fields: None,
     }
 }
 

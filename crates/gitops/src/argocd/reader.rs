@@ -9,8 +9,11 @@ use federate_kubernetes::object::{field_text, pointer_text};
 use federate_kubernetes::{Cluster, ClusterName, Object, Severity};
 
 use super::application_set::{GeneratedApplications, GenerationUsage, generate_applications};
+use super::application_type::APPLICATION;
 use super::clusters::{ArgoClusters, DestinationError};
 use crate::description::{DescribedSource, Description, DescriptionError, Note};
+use crate::known_fields::{FieldWithoutEffect, note_unknown, note_without_effect};
+use crate::own_repository::OwnRepository;
 use crate::vendored::VendoredSources;
 
 /// What a person sets about Argo CD.
@@ -28,6 +31,22 @@ pub struct ArgoSettings {
 /// there is no such placement, or it is not decided.
 pub type PlacementDecisions<'f> = dyn Fn(&str, &str) -> Option<Vec<ClusterName>> + Sync + 'f;
 
+/// The option of an Application by which Argo CD creates the namespace of its destination.
+const CREATE_NAMESPACE: &str = "CreateNamespace=true";
+
+/// The fields of the spec of Applications that change what happens in a cluster, and nothing here. Fields that only say when and how
+/// Argo CD syncs are not among them: `project`, `info`, `revisionHistoryLimit`, and the rest of `syncPolicy`.
+const FIELDS_WITHOUT_EFFECT: [FieldWithoutEffect; 2] = [
+    FieldWithoutEffect {
+        pointer: "/ignoreDifferences",
+        why: "all fields are compared: `drift.ignore` in federate.yaml leaves some out",
+    },
+    FieldWithoutEffect {
+        pointer: "/syncPolicy/managedNamespaceMetadata",
+        why: "a Namespace has the labels that the repo gives it",
+    },
+];
+
 /// Reads objects of Argo CD for a repo with these clusters.
 pub struct ArgoReader<'f> {
     /// The files of the repo.
@@ -41,6 +60,8 @@ pub struct ArgoReader<'f> {
     /// The charts that are vendored.
     pub(super) vendored: &'f VendoredSources<'f>,
     pub(super) decisions: Option<&'f PlacementDecisions<'f>>,
+    /// The addresses of this repo; by default, every repository is this one.
+    pub(super) own: Option<&'f OwnRepository>,
 }
 
 impl<'f> ArgoReader<'f> {
@@ -56,7 +77,7 @@ impl<'f> ArgoReader<'f> {
     ) -> Self {
         let objects: Vec<&Object> = objects.into_iter().collect();
         let clusters = ArgoClusters::from_objects(objects.iter().copied(), clusters, settings);
-        Self { tree, objects, clusters, settings, usage, vendored, decisions: None }
+        Self { tree, objects, clusters, settings, usage, vendored, decisions: None, own: None }
     }
 
     /// Takes this cluster for the one in which Argo CD runs.
@@ -68,6 +89,12 @@ impl<'f> ArgoReader<'f> {
     #[must_use]
     pub fn with_decisions(self, decisions: &'f PlacementDecisions<'f>) -> Self {
         Self { decisions: Some(decisions), ..self }
+    }
+
+    /// Takes only repositories at these addresses for this repo.
+    #[must_use]
+    pub fn with_own_repository(self, own: &'f OwnRepository) -> Self {
+        Self { own: Some(own), ..self }
     }
 
     /// The sources that an object describes.
@@ -92,6 +119,7 @@ impl<'f> ArgoReader<'f> {
                 Err(error) => return Err(error_of(error)),
             };
             let mut notes = Vec::new();
+            self.note_application_fields(object, &object.body, "", &mut notes);
             let mut sources = self.read_application(&object.id.name, spec, &clusters, "/spec", &mut notes)?;
             for source in sources.iter_mut().filter(|_| unknown.is_some()) {
                 source.clusters = None;
@@ -101,6 +129,9 @@ impl<'f> ArgoReader<'f> {
         }
         let generated = self.generate_applications(object)?;
         let mut description = Description { sources: Vec::new(), notes: generated.list_notes() };
+        for application in &generated.applications {
+            self.note_application_fields(object, &application.body, "/spec/template", &mut description.notes);
+        }
         let mut unplaced: BTreeMap<(String, Option<&str>), Vec<String>> = BTreeMap::new();
         let has_others = generated.applications.iter().any(|application| {
             let spec = application.body.get("spec").unwrap_or(&Value::Null);
@@ -149,6 +180,7 @@ impl<'f> ArgoReader<'f> {
                     object.id
                 ),
                 help: help.map(str::to_owned),
+                fields: None,
             });
         }
         Ok(description)
@@ -161,6 +193,49 @@ impl<'f> ArgoReader<'f> {
     /// If a generator, template or patch is refused by Argo CD or by federate, which stops the whole set.
     pub fn generate_applications(&self, set: &Object) -> Result<GeneratedApplications, DescriptionError> {
         generate_applications(self, set)
+    }
+
+    /// Notes the fields of an Application that have no effect here, and those that it does not have. `at` is where it is in the
+    /// object.
+    fn note_application_fields(&self, object: &Object, application: &Value, at: &str, notes: &mut Vec<Note>) {
+        let spec = application.get("spec").unwrap_or(&Value::Null);
+        let is_set = |pointer: &str| match spec.pointer(pointer) {
+            None | Some(Value::Null) => false,
+            Some(Value::Array(items)) => !items.is_empty(),
+            Some(_) => true,
+        };
+        let found = FIELDS_WITHOUT_EFFECT.iter().filter(|field| is_set(field.pointer));
+        let mut found: Vec<(String, String)> = found
+            .map(|field| {
+                let name = field.pointer.trim_start_matches('/').replace('/', ".");
+                (format!("{at}/spec{}", field.pointer), format!("`{name}` ({})", field.why))
+            })
+            .collect();
+        if self.creates_namespace(spec) {
+            let pointer = format!("{at}/spec/syncPolicy/syncOptions");
+            found.push((
+                pointer,
+                format!("`{CREATE_NAMESPACE}` (the repo has no such Namespace: commit one)"),
+            ));
+        }
+        let found: Vec<(&str, String)> =
+            found.iter().map(|(pointer, text)| (pointer.as_str(), text.clone())).collect();
+        note_without_effect(object, &found, notes);
+        if at.is_empty() {
+            let mut unknown = Vec::new();
+            // What has another type is an error where it is read.
+            let _ = APPLICATION.check(application, at, &mut unknown);
+            note_unknown(object, &unknown, notes);
+        }
+    }
+
+    /// Whether Argo CD creates the namespace of an Application, which the repo does not have.
+    fn creates_namespace(&self, spec: &Value) -> bool {
+        let options = spec.pointer("/syncPolicy/syncOptions").and_then(Value::as_array).into_iter().flatten();
+        let namespace = pointer_text(spec, "/destination/namespace");
+        options.into_iter().any(|option| option.as_str() == Some(CREATE_NAMESPACE))
+            && !matches!(namespace, "" | "default" | "kube-system" | "kube-public")
+            && !self.objects.iter().any(|object| object.id.kind == "Namespace" && object.id.name == namespace)
     }
 
     /// The clusters of the destination of an Application.

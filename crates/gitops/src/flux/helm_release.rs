@@ -12,16 +12,15 @@ use federate_kubernetes::Object;
 use federate_kubernetes::hex::to_hex;
 use federate_kubernetes::object::{field_text, pointer_text};
 
+use super::post_renderers::read_post_rendering;
 use super::references::Reference;
-use super::{
-    FieldWithoutEffect, FluxReader, KnownFields, KnownMap, SERVICE_ACCOUNT, SUSPENDED, namespace_of,
-    read_local_path, require_git,
-};
+use super::{FluxReader, SERVICE_ACCOUNT, SUSPENDED, namespace_of, read_local_path, require_git};
 use crate::description::{
     BuildChanges, DescribedChart, DescribedJob, DescribedSource, DescriptionError, FolderContent, Note,
     inspect_folder, is_packaged_chart, list_texts, read_map,
 };
 use crate::helm_parameters::{ParameterSetter, ValueType};
+use crate::known_fields::{FieldWithoutEffect, KnownFields, KnownMap};
 use crate::remote_reference::ReleaseChart;
 use crate::values::{merge_maps, require_values_file};
 
@@ -44,6 +43,7 @@ static FIELDS: KnownFields = KnownFields {
                 "interval",
                 "kubeConfig",
                 "maxHistory",
+                "postRenderStrategy",
                 "postRenderers",
                 "persistentClient",
                 "releaseName",
@@ -97,16 +97,18 @@ impl<'f> FluxReader<'f> {
         notes: &mut Vec<Note>,
     ) -> Result<DescribedSource, DescriptionError> {
         let ReleaseChart { settings: chart, pointer, reference } = self.charts.read_release(object)?;
-        if spec.get("postRenderers").and_then(Value::as_array).is_some_and(|all| !all.is_empty()) {
-            return Err(DescriptionError::new("/spec/postRenderers", "federate runs no post-renderers"));
-        }
+        let post_rendering = read_post_rendering(spec, self.settings.has_hooks_in_post_renderers)?;
         FIELDS.note_fields(object, notes);
         let path = match &reference {
             Some(reference) => self.vendored.find(reference, pointer)?,
-            None => self.find_own_chart(chart, pointer)?,
+            None => self.find_own_chart(object, chart, pointer)?,
         };
-        // The values files of a chart of a repository are those of the chart.
-        let folder = if reference.is_some() { path.as_str() } else { "" };
+        // The values files of a chart of a repository are those of the chart. Those of another git repository start at its root.
+        let written = field_text(chart, "chart").trim_start_matches("./").trim_matches('/');
+        let folder = match &reference {
+            Some(_) => path.as_str(),
+            None => path.strip_suffix(written).unwrap_or_default().trim_end_matches('/'),
+        };
         let values = self.list_values_files(chart, pointer, folder)?;
         let target = field_text(spec, "targetNamespace");
         let namespace = if target.is_empty() { namespace_of(object) } else { target.to_owned() };
@@ -128,6 +130,7 @@ impl<'f> FluxReader<'f> {
             skips_crds: pointer_text(spec, "/install/crds") == "Skip" || is_true("/install/skipCRDs"),
             skips_schema: is_true("/install/disableSchemaValidation"),
             drops_hooks: is_true("/install/disableHooks"),
+            post_rendering,
             ..DescribedChart::default()
         };
         Ok(DescribedSource {
@@ -146,11 +149,20 @@ impl<'f> FluxReader<'f> {
         })
     }
 
-    /// The path of a chart in this repo.
-    fn find_own_chart(&self, chart: &Value, pointer: &str) -> Result<String, DescriptionError> {
-        require_git(chart.get("sourceRef"), &format!("{pointer}/sourceRef"))?;
+    /// The path of a chart in this repo, or of the copy of one in another git repository.
+    fn find_own_chart(
+        &self,
+        object: &Object,
+        chart: &Value,
+        pointer: &str,
+    ) -> Result<String, DescriptionError> {
+        let source = format!("{pointer}/sourceRef");
+        require_git(chart.get("sourceRef"), &source)?;
         let pointer = format!("{pointer}/chart");
-        let path = read_local_path(field_text(chart, "chart"), &pointer)?;
+        let mut path = read_local_path(field_text(chart, "chart"), &pointer)?;
+        if let Some(copy) = self.find_remote_folder(object, chart.get("sourceRef"), &path, &source)? {
+            path = copy;
+        }
         let is_file = matches!(find_entry(self.tree, &path), Some(EntryKind::File));
         let is_package = is_packaged_chart(&path) && is_file;
         if is_package || inspect_folder(self.tree, &path).is_some_and(FolderContent::has_chart) {

@@ -13,13 +13,12 @@ use federate_kubernetes::object::field_text;
 
 use super::references::Reference;
 use super::substitution::{Substitution, Variables, is_variable_name};
-use super::{
-    FluxReader, KnownFields, KnownMap, SERVICE_ACCOUNT, SUSPENDED, namespace_of, read_local_path, require_git,
-};
+use super::{FluxReader, SERVICE_ACCOUNT, SUSPENDED, namespace_of, read_local_path, require_git};
 use crate::description::{
     BuildChanges, DescribedJob, DescribedSource, DescriptionError, KustomizationRules, Note, inspect_folder,
     list_texts, read_map,
 };
+use crate::known_fields::{KnownFields, KnownMap};
 
 /// The fields of the object. Those that only say when and how Flux reconciles are known, and have no effect on what is built.
 static FIELDS: KnownFields = KnownFields {
@@ -88,6 +87,11 @@ impl FluxReader<'_> {
             };
             let found = self.artifacts.resolve_path(namespace, field_text(source, "name"), &path);
             path = found.map_err(|why| DescriptionError::new("/spec/sourceRef", why))?;
+        }
+        if let Some(copy) =
+            self.find_remote_folder(object, spec.get("sourceRef"), &path, "/spec/sourceRef")?
+        {
+            path = copy;
         }
         if inspect_folder(self.tree, &path).is_none() {
             return Err(DescriptionError::new("/spec/path", format!("`{path}` is not a folder of the repo")));

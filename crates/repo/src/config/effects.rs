@@ -20,7 +20,7 @@ pub enum SettingEffect {
 
 /// The effects of settings, by their keys in the notation of the documentation. A key stands for all keys below it that have
 /// no row of their own.
-const EFFECTS: [(&str, SettingEffect); 23] = [
+const EFFECTS: [(&str, SettingEffect); 24] = [
     ("apiVersion", SettingEffect::Reports),
     ("apply.healthChecks", SettingEffect::Runs("when objects are healthy, for `--wait` and rollouts")),
     ("apply.noTakeOver", SettingEffect::Runs("whether `apply` leaves fields that people have added")),
@@ -44,6 +44,7 @@ const EFFECTS: [(&str, SettingEffect); 23] = [
     ("kubernetesVersion", SettingEffect::Reports),
     ("output", SettingEffect::Renderings),
     ("paths", SettingEffect::Renderings),
+    ("repositories", SettingEffect::Renderings),
     ("sources", SettingEffect::Renderings),
     ("unplaced", SettingEffect::Runs("whether a template that no policy places is an error")),
     ("values", SettingEffect::Renderings),

@@ -11,7 +11,7 @@ use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, Orig
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::{ApiClasses, BuiltVariant, CachedTree, ParsedOutput, SourceRecord};
+use super::{ApiClasses, BuiltVariant, CachedTree, ParsedOutput, SourceDestination, SourceRecord};
 use crate::build::{BuildJob, BuildOutput, ChartJob, InputFile, KustomizationJob};
 use crate::config::is_release_name;
 use crate::documents;
@@ -66,6 +66,7 @@ pub(super) fn list_job(
         skips_crds: chart.skips_crds,
         drops_hooks: chart.drops_hooks,
         skips_schema: chart.skips_schema,
+        post_rendering: chart.post_rendering.clone(),
     }))))
 }
 
@@ -182,6 +183,14 @@ pub(super) fn record_source(
         release,
         described_by: described_by.cloned(),
         chain,
+        destination: find_destination(source, described_by),
         ..SourceRecord::default()
     }
+}
+
+/// Where what is built is applied, if the object says so.
+fn find_destination(source: &DescribedSource, described_by: Option<&ObjectRef>) -> Option<SourceDestination> {
+    let remote = source.kube_config.as_ref().and(described_by).map(|id| &id.name);
+    let name = source.application.as_ref().or(remote)?.clone();
+    Some(SourceDestination { name, clusters: source.clusters.clone() })
 }

@@ -11,7 +11,8 @@ use federate_file_tree::{is_folder, is_within};
 use federate_gitops::vendored::VENDOR_HELP;
 use federate_gitops::{
     ArgoReader, ArgoSettings, BuildChanges, DescribedJob, DescribedSource, DescriptionError, FluxReader,
-    FluxSettings, GenerationUsage, KustomizationRules, is_argo_source, is_flux_source, list_kubeconfig_names,
+    FluxSettings, GenerationUsage, KustomizationRules, Note, OwnRepository, is_argo_source, is_flux_source,
+    list_kubeconfig_names,
 };
 use federate_kubernetes::finding::join_names;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, Severity};
@@ -130,6 +131,8 @@ pub(super) struct DescriptionWalk<'r, 'f> {
     /// Where in `found` the object of an identity is.
     known: BTreeMap<DescribingKey, usize>,
     finished: Vec<FinishedSource>,
+    /// The addresses of git repositories that were all taken for this repo, although at most one of them is it.
+    assumed: BTreeSet<String>,
 }
 
 impl<'r, 'f> DescriptionWalk<'r, 'f> {
@@ -149,6 +152,7 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
             found: Vec::new(),
             known: BTreeMap::new(),
             finished: Vec::new(),
+            assumed: BTreeSet::new(),
         }
     }
 
@@ -185,6 +189,7 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
         }
         builds.findings.extend(self.report_cycles());
         builds.findings.extend(self.report_placed_everywhere());
+        builds.findings.extend(self.report_assumed());
         builds.describing.extend(self.found.iter().map(|found| found.object.clone()));
         self.join_restricted()
     }
@@ -363,11 +368,12 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
 
     /// Reads objects. Returns what they describe, and those that cannot be read yet, with the reasons.
     fn read_level(
-        &self,
+        &mut self,
         open: &[usize],
         builds: &mut Builds,
     ) -> (Vec<OpenSource>, Vec<(usize, DescriptionError)>) {
         let (mut sources, mut failed) = (Vec::new(), Vec::new());
+        let mut notes: Vec<(Note, &Object)> = Vec::new();
         let config = &self.runner.files.config;
         let vendored = &self.runner.vendored;
         let argo_settings = ArgoSettings {
@@ -375,9 +381,12 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
             new_file_globbing: config.argocd.new_git_file_globbing,
             projects: None,
         };
+        let own = self.find_own_repository();
         // Those of one Argo CD differ only in the cluster in which it runs.
         let mut argo: Option<ArgoReader<'_>> = None;
-        let flux_settings = FluxSettings { has_strict_substitution: config.flux.has_strict_substitution() };
+        let is_newer = config.flux.is_at_least_2_9();
+        let flux_settings =
+            FluxSettings { has_strict_substitution: is_newer, has_hooks_in_post_renderers: is_newer };
         let mut open: Vec<(usize, &DescribingObject)> =
             open.iter().filter_map(|index| Some((*index, self.found.get(*index)?))).collect();
         open.sort_by_key(|(index, found)| (found.installation, *index));
@@ -388,7 +397,7 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
                 // What one cluster has is not seen in another.
                 let written = runs.cluster.is_none().then(|| self.runner.files.written_objects());
                 let objects = written.into_iter().flatten().chain(&runs.objects);
-                FluxReader::new(self.runner.tree, objects, flux_settings, vendored)
+                FluxReader::new(self.runner.tree, objects, flux_settings, vendored, &own)
             });
             // Argo CD runs where an item of `sources` says, or where the configuration does.
             let argo = argo.get_or_insert_with(|| {
@@ -396,6 +405,7 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
                 let all = self.runner.files.written_objects().chain(built.flat_map(|one| &one.objects));
                 ArgoReader::new(self.runner.tree, self.clusters, all, &argo_settings, &self.usage, vendored)
                     .with_decisions(self.runner.decisions)
+                    .with_own_repository(&own)
             });
             argo.run_in_cluster(runs.cluster.clone().or_else(|| self.own_cluster.clone()));
             for (index, found) in of_installation {
@@ -410,8 +420,7 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
                 match read {
                     Err(error) => failed.push((*index, error)),
                     Ok(description) => {
-                        let notes = description.notes.into_iter();
-                        builds.findings.extend(notes.map(|note| note.into_finding(&found.object)));
+                        notes.extend(description.notes.into_iter().map(|note| (note, &found.object)));
                         for mut source in description.sources {
                             if source.clusters.is_none() && source.unknown_destination.is_none() {
                                 source.clusters = runs.cluster.clone().map(|name| [name].into());
@@ -431,7 +440,35 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
                 }
             }
         }
+        builds.findings.extend(group_notes(notes));
+        self.assumed.extend(own.list_assumed().into_iter().map(str::to_owned));
         (sources, failed)
+    }
+
+    /// The addresses of the git repository of this repo, by what is written and was found.
+    fn find_own_repository(&self) -> OwnRepository {
+        let built = self.installations.iter().flat_map(|one| &one.objects);
+        let found = self.found.iter().map(|found| &found.object);
+        let objects = self.runner.files.written_objects().chain(built).chain(found);
+        OwnRepository::find(objects, &self.runner.files.config.repositories)
+    }
+
+    /// The warning that objects name several repositories, all of which were taken for this one.
+    fn report_assumed(&self) -> Option<Finding> {
+        if self.assumed.is_empty() {
+            return None;
+        }
+        let names: Vec<&str> = self.assumed.iter().map(String::as_str).collect();
+        let message = format!(
+            "objects of Flux or Argo CD name several git repositories, and it is not known which of them is this one: the paths of {} are \
+             read in this repo",
+            join_names(&names, MAX_NAMES)
+        );
+        let at = self.runner.files.locate_config("/sources");
+        let help =
+            Some("list the addresses of this repository in `repositories` of federate.yaml".to_owned());
+        let finding = self.runner.files.config_finding("unknown-repository", at, "/sources", &message, help);
+        Some(Finding { severity: Severity::Warning, ..finding })
     }
 
     /// The cluster of the inventory to which Flux applies what an object with a kubeconfig describes.
@@ -735,9 +772,33 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
     }
 }
 
+/// The findings of notes. Objects that have the same fields without effect are one finding, at the first of them.
+fn group_notes(notes: Vec<(Note, &Object)>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut places: BTreeMap<String, (usize, BTreeSet<&ObjectRef>)> = BTreeMap::new();
+    for (note, object) in notes {
+        let Some(fields) = note.fields.clone() else {
+            findings.push(note.into_finding(object));
+            continue;
+        };
+        let (_, objects) = places.entry(fields).or_insert((findings.len(), BTreeSet::new()));
+        if objects.is_empty() {
+            findings.push(note.into_finding(object));
+        }
+        objects.insert(&object.id);
+    }
+    for (fields, (at, objects)) in places.into_iter().filter(|(_, (_, objects))| objects.len() > 1) {
+        let Some(finding) = findings.get_mut(at) else { continue };
+        let names: Vec<String> = objects.iter().map(ToString::to_string).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        finding.message = format!("{} have {fields}", join_names(&names, MAX_NAMES));
+    }
+    findings
+}
+
 /// Whether objects of Flux and Argo CD may refer to an object: values, variables, sources and decisions.
 fn is_referred_to(object: &Object) -> bool {
-    matches!(object.id.kind.as_str(), "ConfigMap" | "Secret")
+    matches!(object.id.kind.as_str(), "ConfigMap" | "Secret" | "FluxInstance")
         || object.id.group().ends_with(".fluxcd.io")
         || object.body.get("status").is_some()
 }

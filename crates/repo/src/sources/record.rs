@@ -23,10 +23,21 @@ pub struct SourceRecord {
     pub described_by: Option<ObjectRef>,
     /// The objects through which that object was built, from the first one; none if it is written so in a file.
     pub chain: Vec<ObjectRef>,
+    /// Where what is built is applied, if the object that describes it says so: an Application, or an object of Flux with `kubeConfig`.
+    pub destination: Option<SourceDestination>,
     /// What was built; nothing if the source cannot be built.
     pub builds: Vec<SourceBuild>,
     /// The objects that were built.
     pub objects: BTreeSet<ObjectRef>,
+}
+
+/// Where the controller of an object applies what the object describes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceDestination {
+    /// The name of the Application, which an `ApplicationSet` may generate, or of the object of Flux.
+    pub name: String,
+    /// The clusters; `None` for the one in which Argo CD runs, if it is not known which one that is.
+    pub clusters: Option<BTreeSet<ClusterName>>,
 }
 
 /// The files that a source was built from for some clusters.

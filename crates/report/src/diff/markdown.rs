@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::cluster_sets::ClusterSetNames;
+use super::destinations::group_destinations;
 use super::edits::{EditGroup, EditGroups, without_effect};
 use super::fit::{CapacityFit, Receiver};
 use super::groups::{
@@ -18,8 +19,8 @@ use super::lost_policies::{LostObjects, describe_lost_policy, group_lost_policie
 use super::setting_changes::SettingLine;
 use super::verdict::VerdictFlag;
 use super::{
-    Diff, Named, PRUNED_TITLES, UNMATCHED_TITLE, format_headline, format_share, format_side, format_signed,
-    format_values, name_objects, placement_word, to_signed, unmatched_changes,
+    DESTINATIONS_TITLE, Diff, Named, PRUNED_TITLES, UNMATCHED_TITLE, format_headline, format_share,
+    format_side, format_signed, format_values, name_objects, placement_word, to_signed, unmatched_changes,
 };
 use crate::escape::{encode_path, escape_prose, fence_diff, format_code, format_html_code};
 use crate::findings::FindingRow as FoundRow;
@@ -98,7 +99,7 @@ pub fn format_comment(diff: &Diff<'_>, files: &CommentOptions, all: &str) -> Str
         )
     } else {
         sections.extend(PRUNED_TITLES.map(|(title, left)| comment.build_pruned(title, left)));
-        sections.extend([comment.build_edits(), comment.build_fit()]);
+        sections.extend([comment.build_destinations(), comment.build_edits(), comment.build_fit()]);
         let totals = vec![SectionRow::without_details(Importance::Summary, comment.format_summary())];
         sections.push(Section::new("Totals", "", totals));
         sections.extend(comment.build_moves());
@@ -722,6 +723,21 @@ impl Comment<'_> {
                 })
                 .collect(),
         )
+    }
+
+    /// The Applications that appear, go, or are applied to other clusters.
+    fn build_destinations(&self) -> Section {
+        let groups = group_destinations(self.diff.changes);
+        let rows = groups.iter().map(|group| {
+            let sign = match group.kind {
+                ObjectChangeKind::Added => "**+**",
+                ObjectChangeKind::Changed => "**~**",
+                ObjectChangeKind::Removed => "**−**",
+            };
+            let what = group.describe(MAX_ALERT_NAMES, format_code, |names| self.format_names(names));
+            SectionRow::without_details(Importance::Cause, format!("- {sign} {what}\n"))
+        });
+        Section::new(DESTINATIONS_TITLE, "", rows.collect())
     }
 
     fn build_unmatched(&self) -> Section {

@@ -25,6 +25,7 @@ fn changes(objects: Vec<ObjectChange>) -> RenderingChanges {
         unmatched: SetDifference { added: Vec::new(), removed: Vec::new() },
         lost_policies: Vec::new(),
         settings: Vec::new(),
+        destinations: Vec::new(),
         causes: Vec::new(),
     }
 }

@@ -7,14 +7,15 @@ use anstyle::AnsiColor;
 
 use super::changed_sources::list_sources;
 use super::cluster_sets::ClusterSetNames;
+use super::destinations::group_destinations;
 use super::edits::{EditGroup, EditGroups, EditedField};
 use super::fit::CapacityFit;
 use super::groups::{ManifestChanges, PlacementMove, entries_in_full, group_entries, group_moves, not_shown};
 use super::lost_policies::{LostObjects, describe_lost_policy, group_lost_policies};
 use super::setting_changes::SettingLine;
 use super::{
-    Diff, LOST_TITLE, PRUNED_TITLES, SETTINGS_TITLE, UNMATCHED_TITLE, format_headline, format_share,
-    format_side, format_values, name_objects, placement_word, unmatched_changes,
+    DESTINATIONS_TITLE, Diff, LOST_TITLE, PRUNED_TITLES, SETTINGS_TITLE, UNMATCHED_TITLE, format_headline,
+    format_share, format_side, format_values, name_objects, placement_word, unmatched_changes,
 };
 use crate::findings::FindingRow;
 use crate::table::{TextStyle, format_count};
@@ -87,6 +88,7 @@ pub fn format_diff(diff: &Diff<'_>, detail: DiffDetail, style: TextStyle) -> Str
     }
     report.write_settings(&mut out);
     report.write_lost_policies(&mut out);
+    report.write_destinations(&mut out);
     report.write_clusters(&mut out);
     report.write_pruned(&mut out);
     report.deletion_guard(&mut out);
@@ -324,6 +326,21 @@ impl Report<'_> {
             let _ = writeln!(out, "      decides {}", setting.decides);
         }
         write_more(out, "  ", settings.len(), self.max_edits(), "setting");
+    }
+
+    /// The Applications that appear, go, or are applied to other clusters.
+    fn write_destinations(&self, out: &mut String) {
+        let groups = group_destinations(self.diff.changes);
+        if groups.is_empty() {
+            return;
+        }
+        self.write_heading(out, DESTINATIONS_TITLE);
+        for group in groups.iter().take(self.max_edits()) {
+            let (sign, color) = change_sign(group.kind);
+            let what = group.describe(self.max_names(), escape_text, |names| self.format_names(names));
+            let _ = writeln!(out, "  {} {what}", self.style.paint_text(color, &sign.to_string()));
+        }
+        write_more(out, "  ", groups.len(), self.max_edits(), "change");
     }
 
     /// The objects that no policy selects any more.

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::destinations::count_destinations;
 use super::{format_setting_count, placement_word};
 use crate::table::{count_with_verb, format_count};
 use federate_engine::capacity::CapacityChanges;
@@ -163,7 +164,8 @@ impl ChangeVerdict {
             .into_iter()
             .map(|(object, flags)| ObjectVerdict { object: object.clone(), flags })
             .collect();
-        Self { sentence: counts.format_sentence(), counts, objects }
+        let sentence = counts.format_sentence(count_destinations(changes));
+        Self { sentence, counts, objects }
     }
 
     /// Adds a flag to an object; the sentence stays as it is.
@@ -237,8 +239,8 @@ impl VerdictCounts {
         } += 1;
     }
 
-    /// The numbers that matter in one sentence.
-    fn format_sentence(&self) -> String {
+    /// The numbers that matter in one sentence, with those of destinations.
+    fn format_sentence(&self, destinations: Option<String>) -> String {
         let deleted = (self.deleted_manifests > 0).then(|| {
             format!(
                 "{} deleted from {}",
@@ -260,6 +262,7 @@ impl VerdictCounts {
             count_objects(self.loses_policy, ["loses its policy", "lose their policy"]),
             count_objects(self.does_not_fit, ["does not fit", "do not fit"]),
             (self.settings > 0).then(|| format_setting_count(self.settings)),
+            destinations,
             deleted,
             count_objects(self.moves, ["moves", "move"]),
             restarts,

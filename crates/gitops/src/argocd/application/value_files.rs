@@ -88,6 +88,14 @@ impl ApplicationSource<'_> {
         let refuse = |why: String| DescriptionError::new(pointer, why);
         let (first, below) = written.split_once('/').unwrap_or((written, ""));
         let is_reference = first.strip_prefix('$').is_some_and(|name| self.names.contains(name));
+        if first.strip_prefix('$').is_some_and(|name| self.remote_names.contains(name)) {
+            let why = format!(
+                "the values file `{written}` is in another repository, and only what is in the repo is read"
+            );
+            return Err(refuse(why).with_help(
+                "commit the file to the repo; if the repository is this one, add its address to `repositories` in federate.yaml",
+            ));
+        }
         let path = if is_reference {
             self.environment.expand(below).map_err(refuse)?
         } else {

@@ -1,0 +1,213 @@
+//! Which git repositories that objects of Flux and Argo CD name are the one that the repo is.
+//!
+//! The files of a repo do not say where it is cloned from, and remotes differ from clone to clone. The objects do say it: what builds
+//! the file in which it is written reads this repo, as the Kustomization of Flux's bootstrap and an Application of Applications do.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::Value;
+
+use federate_file_tree::{is_within, normalize_path};
+use federate_kubernetes::Object;
+use federate_kubernetes::object::{field_text, pointer_text};
+
+use crate::argocd::application::describes_source as is_argo_source;
+use crate::flux::describes_source as is_flux_source;
+
+/// What a repository is for a repo.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RepositoryRole {
+    /// It is this one.
+    Own,
+    /// It is another one.
+    Remote,
+    /// Objects name several, and nothing says which of them is this one.
+    Unknown,
+}
+
+/// The addresses of the git repository that the repo is.
+#[derive(Debug, Default)]
+pub struct OwnRepository {
+    /// The addresses that are known to be those of this repo, in one form.
+    own: BTreeSet<String>,
+    /// All that objects name, in one form, each as it is written.
+    named: BTreeMap<String, String>,
+    /// Those that were taken for this repo although that is not known.
+    assumed: Mutex<BTreeSet<String>>,
+}
+
+impl OwnRepository {
+    /// Finds the addresses by which objects of a repo name it. `configured` are addresses that a person has named.
+    pub fn find<'o>(objects: impl Iterator<Item = &'o Object> + Clone, configured: &[String]) -> Self {
+        let mut found =
+            Self { own: configured.iter().map(|one| normalize_address(one)).collect(), ..Self::default() };
+        let argo: Vec<&Object> = objects.clone().filter(|object| is_argo_source(object)).collect();
+        // Of Flux: the address of each repository by namespace and name, and the repositories that are this one.
+        let mut repositories = BTreeMap::new();
+        let mut selves = BTreeSet::new();
+        for object in objects {
+            let namespace = object.id.namespace.as_deref().unwrap_or("default");
+            match (object.id.group(), object.id.kind.as_str()) {
+                ("source.toolkit.fluxcd.io", "GitRepository") => {
+                    let address = pointer_text(&object.body, "/spec/url");
+                    found.add_named(address);
+                    repositories.insert((namespace, object.id.name.as_str()), address);
+                }
+                ("fluxcd.controlplane.io", "FluxInstance") => {
+                    let sync = object.body.pointer("/spec/sync").unwrap_or(&Value::Null);
+                    if matches!(field_text(sync, "kind"), "" | "GitRepository") {
+                        found.add_own(field_text(sync, "url"));
+                    }
+                }
+                _ if is_flux_source(object)
+                    && contains_itself(object, pointer_text(&object.body, "/spec/path")) =>
+                {
+                    let source = object.body.pointer("/spec/sourceRef").unwrap_or(&Value::Null);
+                    let named = Some(field_text(source, "namespace")).filter(|named| !named.is_empty());
+                    selves.insert((named.unwrap_or(namespace), field_text(source, "name")));
+                }
+                _ => {}
+            }
+        }
+        for address in selves.iter().filter_map(|key| repositories.get(key)) {
+            found.add_own(address);
+        }
+        for object in &argo {
+            found.add_application(object, &argo);
+        }
+        found
+    }
+
+    /// Adds what an Application or a set names.
+    fn add_application(&mut self, object: &Object, all: &[&Object]) {
+        let at = if object.id.kind == "Application" { "/spec" } else { "/spec/template/spec" };
+        let spec = object.body.pointer(at).unwrap_or(&Value::Null);
+        let several = spec.get("sources").and_then(Value::as_array).into_iter().flatten();
+        for source in several.chain(spec.get("source")).chain(spec.pointer("/sourceHydrator/drySource")) {
+            let (address, path) = (field_text(source, "repoURL"), field_text(source, "path"));
+            if !field_text(source, "chart").is_empty() || address.contains("{{") {
+                continue;
+            }
+            self.add_named(address);
+            // What builds other Applications that are written here reads this repo.
+            if !path.is_empty() && !path.contains("{{") && all.iter().any(|other| contains_file(path, other))
+            {
+                self.add_own(address);
+            }
+        }
+        let mut open: Vec<&Value> = object.body.pointer("/spec/generators").into_iter().collect();
+        while let Some(value) = open.pop() {
+            match value {
+                Value::Array(items) => open.extend(items),
+                Value::Object(map) => {
+                    open.extend(["matrix", "merge", "generators"].iter().filter_map(|key| map.get(*key)));
+                    let git = map.get("git").map_or("", |git| field_text(git, "repoURL"));
+                    if !git.contains("{{") {
+                        self.add_named(git);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn add_named(&mut self, address: &str) {
+        if !address.is_empty() {
+            self.named.entry(normalize_address(address)).or_insert_with(|| address.to_owned());
+        }
+    }
+
+    fn add_own(&mut self, address: &str) {
+        if !address.is_empty() {
+            self.add_named(address);
+            self.own.insert(normalize_address(address));
+        }
+    }
+
+    /// What the repository at an address is. Without an address, it is this one.
+    pub(crate) fn find_role(&self, address: &str) -> RepositoryRole {
+        if address.is_empty() || self.own.contains(&normalize_address(address)) {
+            return RepositoryRole::Own;
+        }
+        match (self.own.is_empty(), self.named.len()) {
+            (false, _) => RepositoryRole::Remote,
+            (true, 0 | 1) => RepositoryRole::Own,
+            (true, _) => RepositoryRole::Unknown,
+        }
+    }
+
+    /// Whether a folder is one of another repository. `exists` says whether this repo has a folder at its path, which decides where
+    /// nothing says which repository this one is.
+    pub(crate) fn is_remote(&self, address: &str, exists: impl FnOnce() -> bool) -> bool {
+        match self.find_role(address) {
+            RepositoryRole::Own => false,
+            RepositoryRole::Remote => true,
+            RepositoryRole::Unknown if exists() => {
+                let mut assumed = self.assumed.lock().unwrap_or_else(PoisonError::into_inner);
+                assumed.insert(normalize_address(address));
+                false
+            }
+            RepositoryRole::Unknown => true,
+        }
+    }
+
+    /// The addresses, as they are written, that were taken for this repo although at most one of them is it; none if that is known.
+    pub fn list_assumed(&self) -> Vec<&str> {
+        let assumed = self.assumed.lock().unwrap_or_else(PoisonError::into_inner);
+        if assumed.len() < 2 {
+            return Vec::new();
+        }
+        assumed.iter().filter_map(|address| self.named.get(address)).map(String::as_str).collect()
+    }
+}
+
+/// Whether a path contains the file in which an object is written.
+fn contains_file(path: &str, object: &Object) -> bool {
+    let path = path.trim_start_matches("./").trim_start_matches('/');
+    normalize_path(path).is_ok_and(|path| path.is_empty() || is_within(&object.origin.file, &path))
+}
+
+/// Whether a Kustomization of Flux builds the file in which it is written.
+fn contains_itself(object: &Object, path: &str) -> bool {
+    object.id.kind == "Kustomization" && contains_file(path, object)
+}
+
+/// An address without what differs between the ways to reach one repository: scheme, user, port, and `.git`.
+fn normalize_address(address: &str) -> String {
+    let (rest, has_scheme) = address.split_once("://").map_or((address, false), |(_, rest)| (rest, true));
+    let (host, path) = match rest.split_once('/') {
+        Some((host, path)) if has_scheme || !host.contains(':') => (host, path),
+        // As `git@host:owner/name`.
+        _ => rest.split_once(':').unwrap_or((rest, "")),
+    };
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    let host = match host.split_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let path = path.trim_matches('/');
+    let path = path.strip_suffix(".git").unwrap_or(path).trim_end_matches('/');
+    format!("{}/{path}", host.to_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::normalize_address;
+
+    #[test]
+    fn ways_to_reach_one_repository_are_one_address() {
+        for address in [
+            "https://git.example.com/shop/deploy",
+            "https://git.example.com/shop/deploy.git/",
+            "https://user@Git.Example.com:443/shop/deploy.git",
+            "ssh://git@git.example.com:22/shop/deploy",
+            "git@git.example.com:shop/deploy.git",
+            "git.example.com/shop/deploy",
+        ] {
+            assert_eq!(normalize_address(address), "git.example.com/shop/deploy", "{address}");
+        }
+        assert_ne!(normalize_address("https://h/a/b"), normalize_address("https://h/a/c"));
+        assert_eq!(normalize_address("x"), "x/");
+    }
+}
