@@ -170,14 +170,21 @@ impl SnapshotCommand {
             return;
         }
         let has_status = |name: &String| {
-            inventory.get(name).and_then(|object| object.value_at(&["status"])).is_some_and(|it| !it.is_null())
+            inventory
+                .get(name)
+                .and_then(|object| object.value_at(&["status"]))
+                .is_some_and(|it| !it.is_null())
         };
         let status = if clusters.iter().all(has_status) { "" } else { ", nor what is free there" };
         let names: Vec<&str> = clusters.iter().map(String::as_str).collect();
         let text = format!(
             "note: {} not read: {}. The hub has no connection details for {}, and the kubeconfig no context with {}, \
              so the snapshot does not say what runs there{status}; --context CLUSTER=CONTEXT gives access",
-            if names.len() == 1 { "one cluster is".to_owned() } else { format!("{} clusters are", names.len()) },
+            if names.len() == 1 {
+                "one cluster is".to_owned()
+            } else {
+                format!("{} clusters are", names.len())
+            },
             join_names(&names, 10),
             if names.len() == 1 { "it" } else { "them" },
             if names.len() == 1 { "its name" } else { "their names" },

@@ -26,7 +26,8 @@ fn the_first_comparison_is_a_summary() {
     let sandbox = started();
     assert_eq!(sandbox.run("diff").code(1).out, SUMMARY);
     let all = sandbox.run("diff -v").code(1).out;
-    for words in ["everything is new", "+ Deployment shop/web newly placed", "+kind: Deployment", "Caused by"] {
+    for words in ["everything is new", "+ Deployment shop/web newly placed", "+kind: Deployment", "Caused by"]
+    {
         assert!(all.contains(words), "{words}: {all}");
     }
     assert!(!all.contains("-v lists"), "{all}");
