@@ -262,7 +262,8 @@ impl DiffCommand {
     fn file_links(&self) -> markdown::CommentOptions {
         let prefix =
             GitLocation::discover_around(&self.args.repo).map(|location| location.prefix).unwrap_or_default();
-        markdown::CommentOptions { prefix, url: self.link.clone(), prune_label: self.prune_label.clone() }
+        let (url, prune_label) = (self.link.clone(), self.prune_label.clone());
+        markdown::CommentOptions { prefix, url, prune_label, full: self.args.verbose }
     }
 
     /// The command that prints the whole diff.

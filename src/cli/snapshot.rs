@@ -33,7 +33,8 @@ use federate_report::table::format_count;
 /// Members are read as `apply` reaches them: the objects that the repo renders or that its ApplySet names. If no
 /// control plane says the status of a cluster, federate also reads its nodes, pods, version and APIs, and computes
 /// the status by the rules of the control plane. A cluster that cannot be read is reported, and the others are
-/// written. Values of Secrets are replaced by digests (keyed with `FEDERATE_DIGEST_KEY`, or a random key).
+/// written. With --hub-context, a cluster for which the hub has no connection details is reached through the
+/// context with its name; without one, it is not read, and a note says so. Values of Secrets are replaced by digests (keyed with `FEDERATE_DIGEST_KEY`, or a random key).
 ///
 /// federate writes DIR/clusters/<control plane>/<cluster>.yaml, DIR/placements.yaml, DIR/observed/<cluster>/, and
 /// DIR/snapshot.yaml, which describes the snapshot. With --snapshot DIR, other commands decide what the live

@@ -7,6 +7,7 @@ use crate::sandbox::{CLUSTERS, POLICY, Sandbox, WEB};
 mod base;
 mod comment;
 mod findings;
+mod first;
 mod lost_policies;
 mod settings;
 

@@ -16,6 +16,7 @@ mod adoption;
 mod builds;
 mod built_output;
 mod changed_sources;
+mod chart_server;
 mod check;
 mod cluster_profiles;
 mod clusters;

@@ -11,6 +11,9 @@
 #![cfg(feature = "live")]
 
 #[allow(dead_code, reason = "shared with the tests of the command line")]
+#[path = "../cli/chart_server.rs"]
+mod chart_server;
+#[allow(dead_code, reason = "shared with the tests of the command line")]
 #[path = "../cli/git_http.rs"]
 mod git_http;
 #[path = "../cli/gnupg.rs"]

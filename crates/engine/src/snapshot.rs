@@ -82,6 +82,9 @@ pub struct SnapshotDescription {
     /// The members that could not be read, each with the reason.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub failed: BTreeMap<String, String>,
+    /// The members that were not read, because nothing says how to reach them.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub not_read: BTreeSet<String>,
     /// The SHA-256 over the path, the length and the text of every other file.
     pub digest: String,
 }
@@ -151,7 +154,9 @@ pub struct SnapshotInput {
     pub taken: Option<Timestamp>,
     /// The members that could not be read, each with the reason.
     pub failed: BTreeMap<String, String>,
-    /// The members among them that do not answer.
+    /// The members that were not read, because nothing says how to reach them.
+    pub not_read: BTreeSet<String>,
+    /// The failed members that do not answer.
     pub unreachable: BTreeSet<String>,
     /// The versions of Kubernetes that members report.
     pub kubernetes: BTreeMap<String, String>,
@@ -205,6 +210,7 @@ pub fn take_snapshot(
         kubernetes: captured.kubernetes.clone(),
         scopes: captured.scopes.clone(),
         failed: captured.failed.clone(),
+        not_read: captured.not_read.clone(),
         digest: compute_digest(&files),
     };
     let written = serde_json::to_value(&description).unwrap_or_default();

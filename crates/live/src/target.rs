@@ -3,7 +3,7 @@
 //!
 //! Certificates are verified unless the kubeconfig or the inventory says otherwise.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -97,6 +97,16 @@ impl Access {
     /// The address of a cluster's API server. With a `Hub`, that is asked; nothing is sent to the cluster.
     pub async fn find_address(&self, cluster: &str) -> Result<String, Error> {
         Ok(self.open_connections(1)?.member_config(cluster).await?.config.cluster_url.to_string())
+    }
+
+    /// The names of the contexts of the kubeconfig.
+    ///
+    /// # Errors
+    ///
+    /// If the kubeconfig cannot be read.
+    pub fn context_names(&self) -> Result<BTreeSet<String>, Error> {
+        let connections = self.open_connections(1)?;
+        Ok(connections.context_names().into_iter().map(str::to_owned).collect())
     }
 
     /// The number of clusters that are worked on at a time.

@@ -19,6 +19,7 @@ use federate_engine::change::{
 };
 use federate_engine::deletions::ExcessiveDeletions;
 use federate_kubernetes::display_text::escape_text;
+use federate_kubernetes::finding::count_replicas;
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 mod changed_sources;
@@ -93,6 +94,22 @@ impl<'a> Diff<'a> {
         Self { verdict, inventory, capacity, ..self }
     }
 
+    /// Whether the earlier side has no clusters, so that everything that is placed is new.
+    fn is_first(&self) -> bool {
+        let totals = &self.changes.totals;
+        totals.from.clusters == 0 && totals.to.placed > 0
+    }
+
+    /// Why everything is new, where that is not listed; both names are formatted by `write`.
+    fn describe_first(&self, write: impl Fn(&str) -> String) -> String {
+        let from = write(&format_side(self.from));
+        format!(
+            "{from} has no clusters, so there is nothing to compare with. {} lists everything. Once {from} has the inventory, a diff \
+             shows only what changes.",
+            write("-v")
+        )
+    }
+
     /// The name of a set of clusters by what they have in common, if there are more than `most` and not all of them.
     fn name_set(
         &self,
@@ -141,6 +158,14 @@ impl<'a> Diff<'a> {
 /// A summary of the changes in one sentence, without names.
 fn format_headline(diff: &Diff<'_>) -> String {
     let changes = diff.changes;
+    if diff.is_first() {
+        let to = &changes.totals.to;
+        let replicas = Some(count_replicas(to.replicas)).filter(|_| to.replicas > 0);
+        let replicas = replicas.map(|replicas| format!(" with {replicas}")).unwrap_or_default();
+        let mut parts = vec![format!("everything is new: {}{replicas}", format_count(to.placed, "object"))];
+        parts.extend(format_manifest_counts(changes));
+        return parts.join("; ");
+    }
     let mut parts: Vec<String> = Vec::new();
     let mut kinds: Vec<(&str, usize)> = PLACEMENT_WORDS.iter().map(|word| (*word, 0)).collect();
     for change in &changes.placements {
@@ -282,7 +307,8 @@ fn status_word(change: &PlacementChange) -> &'static str {
 }
 
 /// An object without a policy on one side only, and what changed about it.
-fn unmatched_changes(changes: &RenderingChanges) -> Vec<(&ObjectRef, &'static str)> {
+fn unmatched_changes<'d>(diff: &'d Diff<'_>) -> Vec<(&'d ObjectRef, &'static str)> {
+    let changes = diff.changes;
     // An object with a placement on the other side is one that a policy matched there, or that was placed
     // without one.
     let placements: HashMap<&ObjectRef, &PlacementChange> =
@@ -300,7 +326,7 @@ fn unmatched_changes(changes: &RenderingChanges) -> Vec<(&ObjectRef, &'static st
         };
         (object, what)
     });
-    let removed = changes.unmatched.removed.iter().map(|object| {
+    let removed = changes.unmatched.removed.iter().filter(|_| !diff.is_first()).map(|object| {
         let what = match placements.get(object) {
             Some(change) if change.policy.to.is_none() => "placed now, without a policy",
             Some(_) => "a policy matches it now",

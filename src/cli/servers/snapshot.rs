@@ -10,7 +10,8 @@ use crate::cli::{CommandError, print_notice};
 use federate_dialect::HubKinds;
 use federate_dialects::DIALECTS;
 use federate_engine::snapshot::{SnapshotInput, StoredSnapshot};
-use federate_kubernetes::finding::format_count;
+use federate_kubernetes::display_text::escape_line;
+use federate_kubernetes::finding::{format_count, join_names};
 use federate_kubernetes::{ClusterName, Object};
 use federate_live::snapshot::{MemberSnapshot, read_hub};
 use federate_live::{Access, MemberContext};
@@ -48,7 +49,15 @@ impl SnapshotCommand {
             ));
         }
         let inventory = collect_inventory(&session, captured);
-        let (contexts, clusters) = self.choose_clusters(&session, &inventory)?;
+        let MemberChoice { contexts, clusters, without_access } =
+            self.choose_clusters(&session, &inventory)?;
+        if !without_access.is_empty() {
+            self.report_unread(&without_access, &inventory);
+            captured.not_read.extend(without_access);
+        }
+        if clusters.is_empty() {
+            return Ok(());
+        }
         let mut access = self.access.build_access(&session);
         access
             .contexts
@@ -83,13 +92,13 @@ impl SnapshotCommand {
         members.map_err(|error| CommandError::Failed(error.to_string()))
     }
 
-    /// The contexts that are named, by cluster, and the clusters to read: those named, or else all, with those of
-    /// `federate.yaml`, which have no inventory object and so no status in a snapshot.
+    /// The clusters to read: those that `--context` names, or else all, with those of `federate.yaml`, which have no
+    /// inventory object and so no status in a snapshot.
     fn choose_clusters(
         &self,
         session: &Session,
         inventory: &BTreeMap<String, Object>,
-    ) -> Result<(BTreeMap<String, String>, Vec<ClusterName>), CommandError> {
+    ) -> Result<MemberChoice, CommandError> {
         let contexts: BTreeMap<String, String> = self
             .contexts
             .iter()
@@ -120,8 +129,85 @@ impl SnapshotCommand {
                 "there is no cluster to read ({why}): add inventory objects to the repo, or read a control plane with --hub-context"
             )));
         }
-        Ok((contexts, names))
+        let choice = MemberChoice { contexts, clusters: names, without_access: Vec::new() };
+        if self.access.has_hub() && self.contexts.is_empty() {
+            self.leave_out_unreachable(choice, session, inventory)
+        } else {
+            Ok(choice)
+        }
     }
+
+    /// Leaves out the clusters for which the hub has no connection details, unless the kubeconfig has a context with the name
+    /// of the cluster, or the repo names one for it.
+    fn leave_out_unreachable(
+        &self,
+        mut choice: MemberChoice,
+        session: &Session,
+        inventory: &BTreeMap<String, Object>,
+    ) -> Result<MemberChoice, CommandError> {
+        let contexts = self.access.build_hub_access().context_names();
+        let contexts = contexts.map_err(|error| CommandError::Failed(error.to_string()))?;
+        let listed = session.inventory_objects();
+        let named = &session.repo().config.contexts;
+        for cluster in std::mem::take(&mut choice.clusters) {
+            let name = cluster.to_string();
+            let is_known = listed.contains_key(&name) && inventory.get(&name).is_some_and(has_connection);
+            if is_known || named.get(&name).is_some_and(|context| *context != name) {
+                choice.clusters.push(cluster);
+            } else if contexts.contains(&name) {
+                choice.contexts.insert(name.clone(), name);
+                choice.clusters.push(cluster);
+            } else {
+                choice.without_access.push(name);
+            }
+        }
+        Ok(choice)
+    }
+
+    /// Says which clusters are not read, what is unknown then, and how to give access.
+    fn report_unread(&self, clusters: &[String], inventory: &BTreeMap<String, Object>) {
+        if self.args.quiet {
+            return;
+        }
+        let has_status = |name: &String| {
+            inventory
+                .get(name)
+                .and_then(|object| object.value_at(&["status"]))
+                .is_some_and(|it| !it.is_null())
+        };
+        let status = if clusters.iter().all(has_status) { "" } else { ", nor what is free there" };
+        let names: Vec<&str> = clusters.iter().map(String::as_str).collect();
+        let text = format!(
+            "note: {} not read: {}. The hub has no connection details for {}, and the kubeconfig no context with {}, \
+             so the snapshot does not say what runs there{status}; --context CLUSTER=CONTEXT gives access",
+            if names.len() == 1 {
+                "one cluster is".to_owned()
+            } else {
+                format!("{} clusters are", names.len())
+            },
+            join_names(&names, 10),
+            if names.len() == 1 { "it" } else { "them" },
+            if names.len() == 1 { "its name" } else { "their names" },
+        );
+        print_notice(&format!("{}\n", escape_line(&text)));
+    }
+}
+
+/// The clusters of a snapshot.
+struct MemberChoice {
+    /// The contexts of clusters that are reached through one of the kubeconfig, by cluster.
+    contexts: BTreeMap<String, String>,
+    /// The clusters to read.
+    clusters: Vec<ClusterName>,
+    /// The clusters that are not read, because nothing says how to reach them.
+    without_access: Vec<String>,
+}
+
+/// Whether the inventory object of a cluster says how its control plane reaches it.
+fn has_connection(object: &Object) -> bool {
+    let dialect = DIALECTS.role_of_kind(&object.id.api_version, &object.id.kind);
+    let dialect = dialect.and_then(|(name, _)| DIALECTS.get(name));
+    dialect.is_some_and(|dialect| dialect.hub().read_connection(object).is_ok())
 }
 
 fn is_inventory(object: &Object) -> bool {

@@ -62,10 +62,11 @@ fn a_folder_that_is_not_there_yet_is_empty() {
     sandbox.write("new/clusters.yaml", sandbox.read("clusters.yaml"));
     sandbox.write("new/c.yaml", configs(1, "a"));
     sandbox.write("new/p.yaml", everywhere("ConfigMap"));
-    let out = sandbox.run("diff new --from main -q").code(1).out;
+    let out = sandbox.run("diff new --from main -q -v").code(1).out;
     assert!(out.contains("ConfigMap shop/c0000"), "{out}");
     commit(&sandbox);
-    assert!(sandbox.run("diff new --from main~1 --to main -q").code(1).out.contains("ConfigMap shop/c0000"));
+    let out = sandbox.run("diff new --from main~1 --to main -q -v").code(1).out;
+    assert!(out.contains("ConfigMap shop/c0000"), "{out}");
     let both = sandbox.run("diff new --from main~1 --to main~1").code(2);
     assert!(both.err.contains("revision `main~1` has no folder `new`"), "{}", both.err);
 }

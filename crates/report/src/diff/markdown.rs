@@ -65,6 +65,8 @@ pub struct CommentOptions {
     pub url: Option<String>,
     /// The label of the pull request that confirms deletions.
     pub prune_label: Option<String>,
+    /// Whether everything is listed, also where all of it is new.
+    pub full: bool,
 }
 
 impl CommentOptions {
@@ -93,28 +95,39 @@ pub fn format_comment(diff: &Diff<'_>, files: &CommentOptions, all: &str) -> Str
     let sets = ClusterSetNames::new(&diff.inventory);
     let comment = Comment { diff, files, sets, edits: EditGroups::new(&diff.changes.causes) };
     let mut sections = Vec::new();
+    let is_listed = files.full || !diff.is_first();
     let mut head = if diff.changes.is_empty() {
         format!(
             "{COMMENT_MARKER}\n### federate: no changes\n\n{sides}: both revisions render the same manifests for every cluster.\n"
         )
     } else {
         sections.extend(PRUNED_TITLES.map(|(title, left)| comment.build_pruned(title, left)));
-        sections.extend([comment.build_destinations(), comment.build_edits(), comment.build_fit()]);
+        if is_listed {
+            sections.extend([comment.build_destinations(), comment.build_edits()]);
+        }
+        sections.push(comment.build_fit());
         let totals = vec![SectionRow::without_details(Importance::Summary, comment.format_summary())];
         sections.push(Section::new("Totals", "", totals));
-        sections.extend(comment.build_moves());
-        sections.extend([comment.build_entries(), comment.build_unmatched()]);
+        if is_listed {
+            sections.extend(comment.build_moves());
+            sections.push(comment.build_entries());
+        }
+        sections.push(comment.build_unmatched());
         let sentence = &diff.verdict.sentence;
+        let first = (!is_listed).then(|| format!("\n\n{}", diff.describe_first(format_code)));
         format!(
-            "{COMMENT_MARKER}\n### federate: {}\n\n{sides}: {sentence}\n{}",
+            "{COMMENT_MARKER}\n### federate: {}\n\n{sides}: {sentence}{}\n{}",
             format_headline(diff),
+            first.unwrap_or_default(),
             comment.format_caution()
         )
     };
     // Links lead to the later side, which does not have the places of what is no longer found.
     sections.push(build_findings("New findings", &diff.findings, files, true));
-    sections.push(build_findings("Resolved findings", &diff.resolved, files, false));
-    sections.push(comment.ineffective_edits());
+    if is_listed {
+        sections.push(build_findings("Resolved findings", &diff.resolved, files, false));
+        sections.push(comment.ineffective_edits());
+    }
     head.push_str(&size_budget::fit_sections(sections, MAX_COMMENT_BYTES.saturating_sub(head.len()), all));
     head
 }
@@ -741,7 +754,7 @@ impl Comment<'_> {
     }
 
     fn build_unmatched(&self) -> Section {
-        let rows = unmatched_changes(self.diff.changes);
+        let rows = unmatched_changes(self.diff);
         let rows = rows.into_iter().map(|(object, what)| {
             SectionRow::without_details(
                 Importance::Finding,

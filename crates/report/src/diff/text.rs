@@ -86,16 +86,22 @@ pub fn format_diff(diff: &Diff<'_>, detail: DiffDetail, style: TextStyle) -> Str
     if !style.quiet {
         let _ = writeln!(out, "{summary}");
     }
+    let is_listed = style.full || !diff.is_first();
+    if !is_listed && !style.quiet {
+        let _ = writeln!(out, "{}", diff.describe_first(str::to_owned));
+    }
     report.write_settings(&mut out);
     report.write_lost_policies(&mut out);
-    report.write_destinations(&mut out);
     report.write_clusters(&mut out);
     report.write_pruned(&mut out);
     report.deletion_guard(&mut out);
-    report.write_sources(&mut out);
-    report.write_moves(&mut out);
-    report.write_entries(&mut out);
-    report.write_edits(&mut out);
+    if is_listed {
+        report.write_destinations(&mut out);
+        report.write_sources(&mut out);
+        report.write_moves(&mut out);
+        report.write_entries(&mut out);
+        report.write_edits(&mut out);
+    }
     report.write_fit(&mut out);
     report.write_unmatched(&mut out);
     report.write_findings(&mut out);
@@ -571,7 +577,7 @@ impl Report<'_> {
 
     fn write_unmatched(&self, out: &mut String) {
         let mut groups: BTreeMap<&str, Vec<&ObjectRef>> = BTreeMap::new();
-        for (object, what) in unmatched_changes(self.diff.changes) {
+        for (object, what) in unmatched_changes(self.diff) {
             groups.entry(what).or_default().push(object);
         }
         if groups.is_empty() {
@@ -587,7 +593,8 @@ impl Report<'_> {
         for (rows, title) in
             [(&self.diff.findings, "New findings"), (&self.diff.resolved, "Resolved findings")]
         {
-            if rows.is_empty() {
+            // A side without clusters has warnings about that alone.
+            if rows.is_empty() || (self.diff.is_first() && title == "Resolved findings") {
                 continue;
             }
             self.write_heading(out, title);
