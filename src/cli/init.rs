@@ -148,6 +148,7 @@ impl InitCommand {
         notes.extend(proposed.list_notes(new.iter().any(|file| is_config(&file.path))));
         if layout.is_some_and(|layout| layout.uses_own_cluster)
             && session.repo().config.argocd.cluster.is_none()
+            && !(proposed.use_own_cluster() && drafted.clusters.len() == 1)
         {
             notes.push(
                 "Applications go to the cluster in which Argo CD runs: name it in federate.yaml with `argocd: {cluster: NAME}`"

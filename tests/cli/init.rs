@@ -534,6 +534,12 @@ fn a_repo_of_flux_or_argo_cd_says_its_clusters() {
         .file("web/web.yaml", WEB);
     let ran = own.run("init --ci none").code(2).err;
     assert!(ran.contains("federate init --cluster NAME   # name the cluster in which Argo CD runs"), "{ran}");
+    // What is in a chart is no Application yet.
+    let own = own.file("apps/Chart.yaml", "{apiVersion: v2, name: apps, version: 1.0.0}\n");
+    let own = own.file("apps/templates/web.yaml", application("web", "name: in-cluster"));
+    own.run("init --ci none --cluster home").code(0);
+    let config = own.read("federate.yaml");
+    assert!(config.contains("argocd:\n  cluster: home\n") && config.contains("- argocd: argo\n"), "{config}");
     let repo = Sandbox::new()
         .file("argo/apps/web.yaml", application("web", "name: eu"))
         .file("argo/own.yaml", application("own", "server: https://kubernetes.default.svc"))

@@ -244,12 +244,7 @@ fn a_hub_that_cannot_be_reached_is_asked_once() {
     inventory(&sandbox, &[karmada(&sandbox, "m1", reference.clone()), karmada(&sandbox, "m2", reference)]);
     sandbox.kubeconfig(|config| config["clusters"][0]["cluster"]["server"] = json!("https://127.0.0.1:1"));
     let ran = sandbox.apply("--hub-context hub").code(2);
-    for cluster in ["m1", "m2"] {
-        assert!(
-            ran.err.contains(&format!("error: {cluster}: the hub (`hub`): it cannot be reached")),
-            "{ran:#?}"
-        );
-    }
+    assert!(ran.err.contains("error: m1, m2: the hub (`hub`): it cannot be reached"), "{ran:#?}");
     let ran = sandbox.apply("--hub-context elsewhere").code(2);
     assert!(
         ran.err.contains("the hub (`elsewhere`): the kubeconfig has no context `elsewhere`\n"),

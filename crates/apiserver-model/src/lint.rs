@@ -62,6 +62,8 @@ pub enum ProblemEffect {
     Dropped,
     /// It drops the field while a feature gate is off.
     Gated,
+    /// It refuses the object while a feature gate is off.
+    GatedValue,
     /// Server-side apply refuses two items with one key; other requests may keep one of them.
     Ambiguous,
     /// It refuses the name of the object.
@@ -370,8 +372,22 @@ fn unique_causes(failure: &ApiError) -> Vec<StatusCause> {
     causes
 }
 
+/// Whether an autoscaler may take all pods away, by metrics that need none.
+fn scales_to_zero(kind: &ResourceKind, object: &Value) -> bool {
+    let metrics = object.pointer("/spec/metrics").and_then(Value::as_array).into_iter().flatten();
+    let mut types = metrics.map(|metric| text_below(metric, "type"));
+    kind.kind == "HorizontalPodAutoscaler"
+        && object.pointer("/spec/minReplicas").and_then(Value::as_i64) == Some(0)
+        && types.any(|of| matches!(of, "Object" | "External"))
+}
+
 fn describe_refusal(kind: &ResourceKind, object: &Value, cause: &StatusCause) -> Problem {
     let (pointer, key) = words::locate_cause(object, cause);
+    if cause.field == "spec.minReplicas" && scales_to_zero(kind, object) {
+        let why = "needs the feature gate `HPAScaleToZero` to be 0, on by default since 1.37";
+        let help = "enable the feature gate, or ask for at least 1";
+        return Problem::about_field(&pointer, ProblemEffect::GatedValue, why, Some(help.to_owned()));
+    }
     let effect = if cause.field == "metadata.name" { ProblemEffect::BadName } else { ProblemEffect::Refused };
     if cause.reason == "FieldValueRequired" {
         let why = cause.message.trim_start_matches("Required value").trim_start_matches(": ");

@@ -58,6 +58,11 @@ pub(super) fn build_finding(object: &Object, problem: Problem, by: &str) -> Find
             "feature-gate",
             format!("{message} ({by}): without it, an API server drops the field"),
         ),
+        ProblemEffect::GatedValue => (
+            Severity::Warning,
+            "feature-gate",
+            format!("{message} ({by}): without it, an API server refuses the object"),
+        ),
         ProblemEffect::Ambiguous => (Severity::Warning, "duplicate-item", message),
         ProblemEffect::BadName => (Severity::Error, "invalid-name", format!("{message} ({by} refuses it)")),
         ProblemEffect::Refused => (Severity::Error, "invalid-field", format!("{message} ({by} refuses it)")),

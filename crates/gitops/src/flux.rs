@@ -137,7 +137,7 @@ fn require_git(reference: Option<&Value>, pointer: &str) -> Result<(), Descripti
     }
     Err(DescriptionError::new(
         pointer,
-        format!("its source is a {kind}, and only what is in the repo is built"),
+        format!("its source is of kind {kind}, and only what is in the repo is built"),
     )
     .with_help("vendor it, and let the object name a GitRepository"))
 }

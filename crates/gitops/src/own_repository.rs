@@ -33,6 +33,8 @@ pub struct OwnRepository {
     own: BTreeSet<String>,
     /// All that objects name, in one form, each as it is written.
     named: BTreeMap<String, String>,
+    /// Whether an object names a repository of which the repo has no object, as Flux's bootstrap may leave it.
+    has_unwritten: bool,
     /// Those that were taken for this repo although that is not known.
     assumed: Mutex<BTreeSet<String>>,
 }
@@ -46,6 +48,7 @@ impl OwnRepository {
         // Of Flux: the address of each repository by namespace and name, and the repositories that are this one.
         let mut repositories = BTreeMap::new();
         let mut selves = BTreeSet::new();
+        let mut referred = BTreeSet::new();
         for object in objects {
             let namespace = object.id.namespace.as_deref().unwrap_or("default");
             match (object.id.group(), object.id.kind.as_str()) {
@@ -60,12 +63,16 @@ impl OwnRepository {
                         found.add_own(field_text(sync, "url"));
                     }
                 }
-                _ if is_flux_source(object)
-                    && contains_itself(object, pointer_text(&object.body, "/spec/path")) =>
-                {
+                _ if is_flux_source(object) => {
                     let source = object.body.pointer("/spec/sourceRef").unwrap_or(&Value::Null);
                     let named = Some(field_text(source, "namespace")).filter(|named| !named.is_empty());
-                    selves.insert((named.unwrap_or(namespace), field_text(source, "name")));
+                    let key = (named.unwrap_or(namespace), field_text(source, "name"));
+                    if contains_itself(object, pointer_text(&object.body, "/spec/path")) {
+                        selves.insert(key);
+                    }
+                    if field_text(source, "kind") == "GitRepository" {
+                        referred.insert(key);
+                    }
                 }
                 _ => {}
             }
@@ -73,14 +80,16 @@ impl OwnRepository {
         for address in selves.iter().filter_map(|key| repositories.get(key)) {
             found.add_own(address);
         }
+        found.has_unwritten = referred.iter().any(|key| !repositories.contains_key(key));
+        let files: BTreeSet<&str> = argo.iter().map(|object| &*object.origin.file).collect();
         for object in &argo {
-            found.add_application(object, &argo);
+            found.add_application(object, &files);
         }
         found
     }
 
-    /// Adds what an Application or a set names.
-    fn add_application(&mut self, object: &Object, all: &[&Object]) {
+    /// Adds what an Application or a set names. `files` are those with Applications and sets.
+    fn add_application(&mut self, object: &Object, files: &BTreeSet<&str>) {
         let at = if object.id.kind == "Application" { "/spec" } else { "/spec/template/spec" };
         let spec = object.body.pointer(at).unwrap_or(&Value::Null);
         let several = spec.get("sources").and_then(Value::as_array).into_iter().flatten();
@@ -91,8 +100,7 @@ impl OwnRepository {
             }
             self.add_named(address);
             // What builds other Applications that are written here reads this repo.
-            if !path.is_empty() && !path.contains("{{") && all.iter().any(|other| contains_file(path, other))
-            {
+            if !path.is_empty() && !path.contains("{{") && contains_any(path, files) {
                 self.add_own(address);
             }
         }
@@ -132,7 +140,7 @@ impl OwnRepository {
         }
         match (self.own.is_empty(), self.named.len()) {
             (false, _) => RepositoryRole::Remote,
-            (true, 0 | 1) => RepositoryRole::Own,
+            (true, 0 | 1) if !self.has_unwritten => RepositoryRole::Own,
             (true, _) => RepositoryRole::Unknown,
         }
     }
@@ -160,6 +168,16 @@ impl OwnRepository {
         }
         assumed.iter().filter_map(|address| self.named.get(address)).map(String::as_str).collect()
     }
+}
+
+/// Whether a path contains one of these files.
+fn contains_any(path: &str, files: &BTreeSet<&str>) -> bool {
+    let path = path.trim_start_matches("./").trim_start_matches('/');
+    let Ok(path) = normalize_path(path) else { return false };
+    let below = format!("{path}/");
+    path.is_empty()
+        || files.contains(&*path)
+        || files.range::<&str, _>(below.as_str()..).next().is_some_and(|file| file.starts_with(&below))
 }
 
 /// Whether a path contains the file in which an object is written.
@@ -193,7 +211,29 @@ fn normalize_address(address: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::normalize_address;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Flux's bootstrap may be outside of the repo, and a repository of a tenant the only one that is written.
+    #[test]
+    fn the_only_address_is_this_repo_unless_another_one_is_referred_to() {
+        let repository = json!({"apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository",
+            "metadata": {"name": "team", "namespace": "apps"}, "spec": {"url": "https://git.example.com/team"}});
+        let kustomization = |source: &str| {
+            json!({"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization",
+                "metadata": {"name": source, "namespace": "apps"},
+                "spec": {"path": "./other", "sourceRef": {"kind": "GitRepository", "name": source}}})
+        };
+        for (sources, role) in
+            [(vec!["team"], RepositoryRole::Own), (vec!["team", "flux-system"], RepositoryRole::Unknown)]
+        {
+            let bodies = sources.into_iter().map(kustomization).chain([repository.clone()]);
+            let objects: Vec<Object> = bodies.map(|body| Object::from_manifest(body, "a/b.yaml")).collect();
+            let found = OwnRepository::find(objects.iter(), &[]);
+            assert_eq!(found.find_role("https://git.example.com/team"), role);
+        }
+    }
 
     #[test]
     fn ways_to_reach_one_repository_are_one_address() {

@@ -318,7 +318,7 @@ impl<'f> FluxCharts<'f> {
                 "HelmRepository" | "HelmChart" | "OCIRepository" => {
                     format!("the repo has no {kind} {namespace}/{name}")
                 }
-                _ => format!("its source is a {kind}, of which no chart is built"),
+                _ => format!("its source is of kind {kind}, of which no chart is built"),
             };
             reference_error(pointer, why)
                 .with_help("commit the object that names the repository of the chart")

@@ -47,9 +47,20 @@ const SCHEDULING_KEYS: [&str; 7] =
 /// and requests of pods. Everything else may differ between clusters.
 fn placement_fields(body: &Value, claims: &dyn Claims) -> Value {
     let mut facts = identity_fields(body, &PLACEMENT_METADATA_KEYS, claims);
-    let spec = body.get("spec").and_then(extract_scheduling_fields);
+    let spec = body.get("spec").filter(|_| !is_for_delivery(body)).and_then(extract_scheduling_fields);
     facts.extend(spec.map(|spec| ("spec".to_owned(), spec)));
     Value::Object(facts)
+}
+
+/// Whether a manifest is an object of Flux or Argo CD, which has no pods: what its values say of pods is for another program.
+fn is_for_delivery(body: &Value) -> bool {
+    let group = body.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    let kind = body.get("kind").and_then(Value::as_str).unwrap_or_default();
+    group.split_once('/').is_some_and(|(group, _)| match group {
+        "helm.toolkit.fluxcd.io" | "kustomize.toolkit.fluxcd.io" => true,
+        "argoproj.io" => matches!(kind, "Application" | "ApplicationSet"),
+        _ => false,
+    })
 }
 
 /// The parts of a manifest that name it, with these keys of its metadata and the annotations of control planes. A value that is
@@ -200,16 +211,26 @@ pub(crate) fn combine_built(
             if known.insert(object.id.clone()) {
                 let all = bodies.entry(object.id.clone()).or_default();
                 let receiving = receivers.entry(object.id.clone()).or_default();
-                if let Some(cluster) = clusters.iter().find(|name| receiving.contains(*name)) {
-                    let message = format!("several sources build {} for cluster {cluster}", object.id);
+                let (again, clusters): (BTreeSet<ClusterName>, Vec<ClusterName>) =
+                    partition_receivers(&clusters, receiving);
+                let mut others =
+                    all.iter().filter(|(names, _)| names.iter().any(|name| again.contains(name)));
+                if let (Some(cluster), false) =
+                    (again.first(), others.all(|(_, other)| other.body == object.body))
+                {
+                    let message =
+                        format!("several sources build {} for cluster {cluster}, differently", object.id);
                     let help = "let one of them build it";
                     combined
                         .findings
                         .push(Finding::error("duplicate-object", &object, message).with_help(help));
                     continue;
                 }
+                if clusters.is_empty() {
+                    continue;
+                }
                 receiving.extend(clusters.iter().cloned());
-                all.push((clusters.clone(), Arc::new(object)));
+                all.push((clusters, Arc::new(object)));
             } else {
                 let message = format!("one build contains {} twice", object.id);
                 let help = "remove one of the two from the chart or the kustomization";
@@ -254,6 +275,15 @@ pub(crate) fn combine_built(
         combined.per_cluster.push(Template { has_destination: is_restricted, ..template });
     }
     combined
+}
+
+/// Those of the clusters that receive the object already, and the others.
+fn partition_receivers(
+    clusters: &[ClusterName],
+    receiving: &BTreeSet<ClusterName>,
+) -> (BTreeSet<ClusterName>, Vec<ClusterName>) {
+    let (again, new): (Vec<_>, Vec<_>) = clusters.iter().cloned().partition(|name| receiving.contains(name));
+    (again.into_iter().collect(), new)
 }
 
 /// A difference of two values.
@@ -387,6 +417,18 @@ mod tests {
                 assert_eq!(templates[0].for_cluster("m1").body, web(&[]));
             }
         }
+    }
+
+    #[test]
+    fn values_for_other_programs_may_differ() {
+        let release = |cpu: &str| {
+            json!({"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "metadata": {"name": "web", "namespace": "shop"},
+                "spec": {"values": {"resources": {"limits": {"cpu": cpu}}}}})
+        };
+        let variants = [variant("m1", &[release("1")]), variant("m2", &[release("2")])];
+        let (templates, findings) = combine_variants(&variants, &Karmada);
+        assert_eq!(findings, []);
+        assert_eq!(templates[0].for_cluster("m2").body, release("2"));
     }
 
     #[test]

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::actions::describe_outcome;
-use federate_reconcile::{Action, ActionKind};
+use federate_reconcile::{Action, ActionKind, ActionOutcome};
 
 /// The same action in several clusters.
 pub(super) struct ActionGroup<'a> {
@@ -68,4 +67,15 @@ fn group_key(action: &Action) -> GroupKey<'_> {
         describe_outcome(action),
         diffs.collect(),
     )
+}
+
+/// The reason, the error, or the outcome of an action.
+pub(super) fn describe_outcome(action: &Action) -> Option<String> {
+    match action.outcome {
+        ActionOutcome::Failed => Some(format!("failed: {}", action.error.as_deref().unwrap_or_default())),
+        ActionOutcome::NotTried if !matches!(action.action, ActionKind::Conflict | ActionKind::Skip) => {
+            Some(format!("not tried: {}", action.reason.as_deref().unwrap_or_default()))
+        }
+        _ => action.reason.clone(),
+    }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use anstyle::AnsiColor;
 
-use super::action_groups::ActionGroup;
+use super::action_groups::{ActionGroup, describe_outcome};
 use super::cluster_names::{ClusterCell, join_clusters};
 use super::table::{TextStyle, format_count};
 use federate_kubernetes::ClusterName;
@@ -141,17 +141,6 @@ fn folding_key<'a>(group: &ActionGroup<'a>) -> Option<(Vec<&'a str>, ActionKind,
         return None;
     }
     Some((group.cluster_names(), action.action, describe_outcome(action)?))
-}
-
-/// The reason, the error, or the outcome of an action.
-pub(super) fn describe_outcome(action: &Action) -> Option<String> {
-    match action.outcome {
-        ActionOutcome::Failed => Some(format!("failed: {}", action.error.as_deref().unwrap_or_default())),
-        ActionOutcome::NotTried if !matches!(action.action, ActionKind::Conflict | ActionKind::Skip) => {
-            Some(format!("not tried: {}", action.reason.as_deref().unwrap_or_default()))
-        }
-        _ => action.reason.clone(),
-    }
 }
 
 /// The clusters that could not be processed, with the error.

@@ -4,10 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::action_groups::ActionGroup;
-use super::actions::{
-    ActionRow, PREDICTED_NOTE, describe_outcome, failed_clusters, format_value, run_clusters, write_rows,
-};
+use super::action_groups::{ActionGroup, describe_outcome};
+use super::actions::{ActionRow, PREDICTED_NOTE, failed_clusters, format_value, run_clusters, write_rows};
 use super::annotations::escape_xml;
 use super::cluster_names::join_clusters;
 use super::escape::escape_prose;

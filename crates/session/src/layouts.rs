@@ -8,7 +8,7 @@ use federate_kubernetes::Object;
 use federate_kubernetes::names::safe_cluster;
 use federate_kubernetes::object::pointer_text;
 use federate_repo::config::CLUSTER_PLACEHOLDER;
-use federate_repo::normalize_path;
+use federate_repo::{BuildTool, normalize_path};
 use serde_json::{Value, json};
 
 use crate::Session;
@@ -148,7 +148,9 @@ impl Session {
     fn list_objects(&self) -> Vec<&Object> {
         let repo = self.repo();
         let templates = repo.templates.iter().map(|template| &template.object);
-        templates.chain(repo.builds.iter().flat_map(|build| &build.objects)).collect()
+        // What a chart contains says nothing before it is built.
+        let builds = repo.builds.iter().filter(|build| build.tool == BuildTool::Kustomize);
+        templates.chain(builds.flat_map(|build| &build.objects)).collect()
     }
 
     /// What Kustomizations and instances of Flux say, read from their files: the same name in the folders of several clusters is no

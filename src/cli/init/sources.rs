@@ -22,6 +22,8 @@ pub(super) struct ProposedSources<'s> {
     entries: Vec<Value>,
     /// Whether the sources place what they build.
     has_destinations: bool,
+    /// Whether Applications go to the cluster in which Argo CD runs, and to no other.
+    uses_own_cluster: bool,
     /// The paths of the repo that they need; none for all.
     paths: Vec<String>,
     /// Folders that build the same, of which one must be chosen.
@@ -49,7 +51,9 @@ impl<'s> ProposedSources<'s> {
                 }
             }
             let paths = layout.paths.clone();
-            return Self { entries, has_destinations: true, paths, choices: Vec::new(), builds: Vec::new() };
+            let uses_own_cluster = layout.uses_own_cluster && layout.clusters.is_empty();
+            let (choices, builds) = (Vec::new(), Vec::new());
+            return Self { entries, has_destinations: true, uses_own_cluster, paths, choices, builds };
         }
         let known = session.clusters().iter().map(|cluster| cluster.name.as_ref());
         let names: BTreeSet<&str> =
@@ -63,12 +67,18 @@ impl<'s> ProposedSources<'s> {
             }
         }
         let builds = if entries.is_empty() { Vec::new() } else { session.repo().builds.iter().collect() };
-        Self { entries, has_destinations: false, paths: Vec::new(), choices, builds }
+        let (has_destinations, uses_own_cluster, paths) = (false, false, Vec::new());
+        Self { entries, has_destinations, uses_own_cluster, paths, choices, builds }
     }
 
     /// Whether the sources place what they build, without a policy.
     pub(super) fn have_destinations(&self) -> bool {
         self.has_destinations
+    }
+
+    /// Whether Applications go to the cluster in which Argo CD runs, which no object names, and to no other.
+    pub(super) fn use_own_cluster(&self) -> bool {
+        self.uses_own_cluster
     }
 
     /// The paths of the repo that the sources need.

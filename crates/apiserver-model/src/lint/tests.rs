@@ -119,6 +119,29 @@ fn each_mistake_is_found_at_its_place() {
 }
 
 #[test]
+fn an_autoscaler_scales_to_zero_by_metrics_that_need_no_pods() {
+    let autoscaler = |metric: &str| {
+        json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "web"}, "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "minReplicas": 0, "maxReplicas": 3, "metrics": [metric_of(metric)]}})
+    };
+    for (metric, effect) in [("External", ProblemEffect::GatedValue), ("Resource", ProblemEffect::Refused)] {
+        let all = found(&autoscaler(metric));
+        let [(at, what, _)] = all.as_slice() else { panic!("{metric}: {all:?}") };
+        assert_eq!((at.as_str(), *what), ("/spec/minReplicas", effect), "{metric}");
+    }
+}
+
+fn metric_of(kind: &str) -> Value {
+    match kind {
+        "External" => json!({"type": kind, "external": {
+            "metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": "1"}}}),
+        _ => json!({"type": kind, "resource": {
+            "name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}),
+    }
+}
+
+#[test]
 fn a_misspelt_required_field_is_reported_once() {
     let mut object = deployment(&json!({}));
     let spec = object.pointer_mut("/spec/template/spec").unwrap();
