@@ -80,8 +80,8 @@ fn cluster_verdict(
     };
     let (refused_by, why, causes) = match exclusion {
         None => (None, describe_choice(decision, cluster), Vec::new()),
-        Some(ClusterExclusion { why, .. }) if chosen => (None, format!("it stays there: {why}"), Vec::new()),
-        Some(ClusterExclusion { by, why, causes }) => (Some(by), why, causes),
+        Some(KubeFedExclusion { why, .. }) if chosen => (None, format!("it stays there: {why}"), Vec::new()),
+        Some(KubeFedExclusion { by, why, causes }) => (Some(by), why, causes),
     };
     ClusterVerdict {
         cluster: cluster.name.clone(),
@@ -97,24 +97,24 @@ fn cluster_verdict(
 }
 
 /// Why a cluster does not receive an object.
-pub(super) struct ClusterExclusion {
+pub(super) struct KubeFedExclusion {
     /// What excludes it.
     pub(super) by: &'static str,
     pub(super) why: String,
     pub(super) causes: Vec<VerdictCause>,
 }
 
-impl ClusterExclusion {
+impl KubeFedExclusion {
     pub(super) fn new(by: &'static str, why: impl Into<String>, cause: VerdictCause) -> Self {
         Self { by, why: why.into(), causes: vec![cause] }
     }
 }
 
 /// The exclusion of a cluster whose inventory object the control plane does not see.
-pub(super) fn unseen_cluster(plane: &KubeFedPlanner<'_>) -> ClusterExclusion {
+pub(super) fn unseen_cluster(plane: &KubeFedPlanner<'_>) -> KubeFedExclusion {
     let namespace = plane.config.namespace.clone();
     let why = format!("KubeFed sees only clusters in its namespace `{namespace}`");
-    ClusterExclusion::new(
+    KubeFedExclusion::new(
         "Inventory",
         why,
         VerdictCause::Cluster(ClusterCause::InventoryNamespace { namespace }),
@@ -127,9 +127,9 @@ fn explain_exclusion(
     decision: &FederatedDecision<'_, '_>,
     index: usize,
     cluster: &Cluster,
-) -> Option<ClusterExclusion> {
+) -> Option<KubeFedExclusion> {
     if let Some(refusal) = &decision.refusal {
-        return Some(ClusterExclusion::new(refusal.reason, &*refusal.message, (*refusal.cause).clone()));
+        return Some(KubeFedExclusion::new(refusal.reason, &*refusal.message, (*refusal.cause).clone()));
     }
     if !decision.own.get(index).copied().unwrap_or_default() {
         return Some(explain_own_exclusion(plane, decision, cluster));
@@ -137,7 +137,7 @@ fn explain_exclusion(
     if decision.is_chosen(index) {
         return None;
     }
-    let mut exclusion = ClusterExclusion { by: "Namespace", why: String::new(), causes: Vec::new() };
+    let mut exclusion = KubeFedExclusion { by: "Namespace", why: String::new(), causes: Vec::new() };
     if let Some(namespace) = plane.namespace_of(decision.federated) {
         let id = &namespace.object.id;
         let (why, causes) = placement::explain_exclusion(id, &namespace.spec.placement, cluster);
@@ -157,12 +157,12 @@ fn explain_own_exclusion(
     plane: &KubeFedPlanner<'_>,
     decision: &FederatedDecision<'_, '_>,
     cluster: &Cluster,
-) -> ClusterExclusion {
+) -> KubeFedExclusion {
     let federated = decision.federated;
     if decision.effective_schedule().is_some() {
         if !cluster.ready {
             let why = "it is not ready, so the scheduler skips it";
-            return ClusterExclusion::new("Scheduler", why, VerdictCause::Cluster(ClusterCause::NotReady));
+            return KubeFedExclusion::new("Scheduler", why, VerdictCause::Cluster(ClusterCause::NotReady));
         }
         let (mut reasons, mut causes) = (Vec::new(), Vec::new());
         for one in [Some(federated), plane.namespace_of(federated)].into_iter().flatten() {
@@ -173,15 +173,15 @@ fn explain_own_exclusion(
             }
         }
         let why = format!("the scheduler intersects selectors, and {}", reasons.join("; "));
-        return ClusterExclusion { by: "Scheduler", why, causes };
+        return KubeFedExclusion { by: "Scheduler", why, causes };
     }
     if decision.follows_written() {
         let why = "the placement that an earlier preference has written does not name it";
-        return ClusterExclusion::new("Placement", why, VerdictCause::PreviousPlan);
+        return KubeFedExclusion::new("Placement", why, VerdictCause::PreviousPlan);
     }
     let (why, causes) =
         placement::explain_exclusion(&federated.object.id, &federated.spec.placement, cluster);
-    ClusterExclusion { by: "Placement", why, causes }
+    KubeFedExclusion { by: "Placement", why, causes }
 }
 
 /// Why a cluster is selected.

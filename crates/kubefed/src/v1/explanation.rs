@@ -2,7 +2,7 @@
 
 use super::{AUTOSCALER_ANNOTATION, Divided, Part, SELECTOR_ANNOTATION, V1Decision, annotation_pointer};
 use crate::division::DivisionTrace;
-use crate::explanation::{ClusterExclusion, unseen_cluster};
+use crate::explanation::{KubeFedExclusion, unseen_cluster};
 use crate::{KubeFedPlanner, NAME};
 use federate_dialect::{ClusterCause, ClusterVerdict, Explanation, Placement, PreviousPlan, VerdictCause};
 use federate_kubernetes::Cluster;
@@ -74,7 +74,7 @@ fn cluster_verdict(
     let part = part.unwrap_or_default();
     let exclusion = explain_exclusion(plane, decision, part, cluster);
     let (refused_by, why, causes) = match exclusion {
-        Some(ClusterExclusion { by, why, causes }) => (Some(by), why, causes),
+        Some(KubeFedExclusion { by, why, causes }) => (Some(by), why, causes),
         None => (None, describe_chosen(part.replicas), Vec::new()),
     };
     ClusterVerdict {
@@ -94,7 +94,7 @@ fn explain_exclusion(
     decision: &V1Decision<'_>,
     part: Part,
     cluster: &Cluster,
-) -> Option<ClusterExclusion> {
+) -> Option<KubeFedExclusion> {
     let id = &decision.object.id;
     let annotation = |name: &str| VerdictCause::field(id, annotation_pointer(name));
     if plane.find_cluster(&cluster.name).is_none() {
@@ -105,39 +105,39 @@ fn explain_exclusion(
         Err((reason, message)) => {
             let is_selector = *reason == "InvalidClusterSelector";
             let name = if is_selector { SELECTOR_ANNOTATION } else { AUTOSCALER_ANNOTATION };
-            return Some(ClusterExclusion::new(reason, &**message, annotation(name)));
+            return Some(KubeFedExclusion::new(reason, &**message, annotation(name)));
         }
     };
     if !cluster.ready {
         let cause = VerdictCause::Cluster(ClusterCause::NotReady);
-        return Some(ClusterExclusion::new("Readiness", "it is not ready", cause));
+        return Some(KubeFedExclusion::new("Readiness", "it is not ready", cause));
     }
     let failed = requirements.iter().filter(|r| !r.matches_labels(&cluster.labels));
     let failed: Vec<String> = failed.map(|r| r.describe_mismatch(&cluster.labels)).collect();
     if !failed.is_empty() {
         let why = failed.join(", and ");
-        return Some(ClusterExclusion::new("ClusterSelector", why, annotation(SELECTOR_ANNOTATION)));
+        return Some(KubeFedExclusion::new("ClusterSelector", why, annotation(SELECTOR_ANNOTATION)));
     }
     let preferences = Divided::for_kind(id).preferences_annotation();
     match part {
         Part { chosen: true, .. } => None,
-        Part { withdrawn: true, .. } => Some(ClusterExclusion::new(
+        Part { withdrawn: true, .. } => Some(KubeFedExclusion::new(
             "Autoscaler",
             "the autoscaler does not name it; the object stays there with 0 replicas",
             annotation(AUTOSCALER_ANNOTATION),
         )),
-        _ if decision.autoscaled => Some(ClusterExclusion::new(
+        _ if decision.autoscaled => Some(KubeFedExclusion::new(
             "Autoscaler",
             "the autoscaler does not name it",
             annotation(AUTOSCALER_ANNOTATION),
         )),
         Part { unweighted: true, .. } => {
             let why = "the preferences give it no parallelism";
-            Some(ClusterExclusion::new("Preferences", why, annotation(preferences)))
+            Some(KubeFedExclusion::new("Preferences", why, annotation(preferences)))
         }
         _ => {
             let cause = VerdictCause::Replicas { object: id.clone() };
-            Some(ClusterExclusion::new("Preferences", "no parallelism is left for it", cause))
+            Some(KubeFedExclusion::new("Preferences", "no parallelism is left for it", cause))
         }
     }
 }
