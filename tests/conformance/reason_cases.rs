@@ -90,9 +90,10 @@ fn observed(state: &Value) -> LiveObjects {
 }
 
 fn objects(case: &Value, files: &Value) -> Vec<Value> {
-    let files = match id(case).starts_with("kubefed/v1") {
-        true => crate::kubefed::files(&serde_json::json!({"id": case["id"], "files": files})),
-        false => files.clone(),
+    let files = if id(case).starts_with("kubefed/v1") {
+        crate::kubefed::files(&serde_json::json!({"id": case["id"], "files": files}))
+    } else {
+        files.clone()
     };
     files.as_array().cloned().unwrap_or_default()
 }

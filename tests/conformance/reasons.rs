@@ -9,10 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use federate_dialect::{ClusterCause, ClusterVerdict, Plan, PreviousPlan, VerdictCause};
 use federate_dialects::DIALECTS;
 use federate_engine::{Engine, EngineSettings};
-use federate_kubernetes::quantity::Quantity;
-use federate_kubernetes::{Apis, Capacity, Cluster, LiveObjects, Liveness, Object, ObjectRef};
+use federate_kubernetes::{Cluster, LiveObjects, ObjectRef};
 use federate_repo::{Config, Repo, RepoFile};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use edits::Edits;
 
@@ -118,7 +117,7 @@ impl Reasons {
         let is_there = |leader: &&ObjectRef| {
             plan.find_placement(leader).is_some_and(|row| row.clusters.contains_cluster(&verdict.cluster))
         };
-        if leaders.iter().any(|leader| is_there(leader)) {
+        if leaders.iter().any(is_there) {
             self.wrong.push(format!("{object} on {}: `{}`, but that is there", verdict.cluster, verdict.why));
         }
     }

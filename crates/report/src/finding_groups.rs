@@ -25,9 +25,12 @@ impl<'f> FindingGroup<'f> {
         let mut groups: Vec<Self> = Vec::new();
         for finding in findings {
             // What follows from a cause is said about each object.
-            let mask = |text: &str| match is_consequence(finding.code) {
-                true => text.to_owned(),
-                false => mask_names(&mask_own_names(text, finding), &clusters, finding.is_error()),
+            let mask = |text: &str| {
+                if is_consequence(finding.code) {
+                    text.to_owned()
+                } else {
+                    mask_names(&mask_own_names(text, finding), &clusters, finding.is_error())
+                }
             };
             let help = finding.help.as_deref().map(mask);
             let key = (finding.severity, finding.code, help, mask(&finding.message));

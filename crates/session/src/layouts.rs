@@ -65,7 +65,7 @@ struct FluxFacts<'s> {
     kustomizations: Vec<(&'s str, String)>,
     /// The folders that Flux was set up with.
     roots: BTreeSet<String>,
-    /// The clusters to which a Kustomization or HelmRelease is applied by a kubeconfig.
+    /// The clusters to which a Kustomization or `HelmRelease` is applied by a kubeconfig.
     remote_clusters: BTreeSet<String>,
 }
 
@@ -203,10 +203,7 @@ impl Session {
     /// Kustomizations that no other one applies.
     fn find_flux_layout(&self) -> Option<ToolLayout> {
         let facts = self.read_flux_facts();
-        let roots = match facts.roots.is_empty() {
-            true => facts.list_own_roots(),
-            false => facts.roots.clone(),
-        };
+        let roots = if facts.roots.is_empty() { facts.list_own_roots() } else { facts.roots.clone() };
         if !roots.is_empty() {
             return self.lay_out_flux(&roots, &facts);
         }

@@ -1,6 +1,10 @@
 //! Takes the causes of a verdict away: from objects, from clusters, and from the earlier plan.
 
-use super::*;
+use federate_dialect::{ClusterCause, VerdictCause};
+use federate_kubernetes::quantity::Quantity;
+use federate_kubernetes::{Apis, Capacity, Cluster, Liveness, Object, ObjectRef};
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The factor by which the replicas of an object are multiplied.
 const MORE_REPLICAS: i64 = 10_000;
@@ -90,9 +94,9 @@ impl Edits {
                 ClusterCause::Taint { key, value, .. } => {
                     cluster.taints.retain(|taint| (&taint.key, &taint.value) != (key, value));
                 }
-                ClusterCause::Location { field: "region" } => cluster.region = "r".to_owned(),
+                ClusterCause::Location { field: "region" } => "r".clone_into(&mut cluster.region),
                 ClusterCause::Location { field: "zone" } => cluster.zones = vec!["z".to_owned()],
-                ClusterCause::Location { .. } => cluster.provider = "p".to_owned(),
+                ClusterCause::Location { .. } => "p".clone_into(&mut cluster.provider),
                 ClusterCause::Namespace { namespace } => {
                     cluster.namespaces.get_or_insert_default().insert(namespace.clone());
                 }
@@ -118,7 +122,9 @@ impl Edits {
 fn plenty(objects: &[Value]) -> Capacity {
     let mut names: BTreeSet<String> =
         ["cpu", "memory", "pods", "ephemeral-storage", "nvidia.com/gpu"].map(str::to_owned).into();
-    objects.iter().for_each(|object| collect_resources(object, &mut names));
+    for object in objects {
+        collect_resources(object, &mut names);
+    }
     // The sum of pods over all clusters must fit into 32 bits.
     let amount = |name: &str| if name == "pods" { "100000" } else { "1000000000000000" };
     let amounts: BTreeMap<String, Quantity> = names

@@ -74,7 +74,7 @@ fn the_guide_for_previews() {
     let reader = Reader::with_files(&[
         ("deploy/federate.yaml", CLUSTERS),
         ("deploy/policy.yaml", policy),
-        ("deploy/web.yaml", &crate::snapshot::WEB),
+        ("deploy/web.yaml", crate::snapshot::WEB),
     ]);
     reader.succeed("git switch -q -c change && sed -i 's/replicas: 8/replicas: 9/' deploy/web.yaml");
     reader.follow("docs/guides/preview-a-pull-request.md", &[("NAME", "web")]);
@@ -116,7 +116,7 @@ fn the_page_about_the_loop() {
     }
 }
 
-/// The API server for tests serves no OpenAPI document of version 2, with which `kubectl` checks objects, and does not read
+/// The API server for tests serves no `OpenAPI` document of version 2, with which `kubectl` checks objects, and does not read
 /// protobuf, in which Helm stores releases: of an installation, Helm prints the objects.
 const INSTALL_UNCHECKED: [(&str, &str); 2] =
     [("kubectl apply", "kubectl apply --validate=false"), ("helm install", "helm template")];
