@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::findings::is_consequence;
 use federate_kubernetes::{Finding, Severity};
 use federate_repo::{Repo, Role};
 
@@ -19,7 +18,11 @@ type GroupKey = (Severity, &'static str, Option<String>, String);
 
 impl<'f> FindingGroup<'f> {
     /// The groups, in the order of their first findings.
-    pub(super) fn group_findings(repo: &Repo, findings: &'f [Finding]) -> Vec<Self> {
+    pub(super) fn group_findings(
+        repo: &Repo,
+        findings: &'f [Finding],
+        is_consequence: fn(&str) -> bool,
+    ) -> Vec<Self> {
         let clusters = cluster_names(repo);
         let mut places: BTreeMap<GroupKey, usize> = BTreeMap::new();
         let mut groups: Vec<Self> = Vec::new();

@@ -181,7 +181,7 @@ pub fn text_of_first(
     let mut out = String::new();
     let mut search = Search::new(repo);
     let mut quoter = LineQuoter::new(repo, dialects);
-    let groups = FindingGroup::group_findings(repo, findings);
+    let groups = FindingGroup::group_findings(repo, findings, is_consequence);
     let shown = choose_groups(&groups, most);
     let mut more: BTreeMap<(Severity, &str), usize> = BTreeMap::new();
     for (index, group) in groups.iter().enumerate() {
