@@ -328,6 +328,7 @@ pub(super) fn build_report<'a>(
 ) -> Report<'a> {
     let mut report = Report::new(names[0], names[1], changes)
         .with_clusters(comparison.merge_inventories(), comparison.compute_capacity());
+    report.is_first = changes.totals.to.placed > 0 && !comparison.has_earlier_clusters();
     report.deletion_guard = limit.and_then(|limit| comparison.excessive_deletions(limit));
     let findings = comparison.compare_findings();
     (report.findings, report.resolved) = (findings.new, findings.resolved);

@@ -96,15 +96,26 @@ impl ExplainCommand {
                 plan.placements.retain(|row| row.policy.as_ref() == Some(&policy.policy));
                 plan.unmatched.clear();
                 let style = TextStyle { quiet: true, ..style };
-                let table = plan::format_plan_table(session, &self.args.narrow_plan(&plan), false, style);
+                let table = plan::format_plan_table(
+                    session,
+                    &self.args.narrow_plan(&plan),
+                    |name| self.args.selects_cluster(name),
+                    false,
+                    style,
+                );
                 print_text(&explanation::format_policy(policy, &table, &inventory, style))?;
                 self.args.report_in_full(session, found);
                 Ok(())
             }
             ExplainedSubject::Cluster(explained) => {
                 let plan = Plan { placements: explained.placements.clone(), ..Plan::default() };
-                let table =
-                    plan::format_plan_table(session, &plan, false, TextStyle { quiet: true, ..style });
+                let table = plan::format_plan_table(
+                    session,
+                    &plan,
+                    |name| self.args.selects_cluster(name),
+                    false,
+                    TextStyle { quiet: true, ..style },
+                );
                 print_text(&clusters::explained_cluster(explained, &table, style))
             }
         }

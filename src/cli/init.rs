@@ -111,7 +111,9 @@ impl InitCommand {
         } else {
             draft_inventory(DIALECTS, session.repo(), if layout.is_some() { &names } else { &self.clusters })
         };
-        if !situation.has_clusters && drafted.clusters.is_empty() {
+        let lacks_own =
+            self.clusters.is_empty() && layout.as_ref().is_some_and(|layout| layout.is_one_cluster);
+        if !situation.has_clusters && (drafted.clusters.is_empty() || lacks_own) {
             return Err(self.no_clusters_named(&session, layout.as_ref()));
         }
         let proposed = ProposedSources::new(&session, &drafted.clusters, layout.as_ref());
@@ -148,7 +150,7 @@ impl InitCommand {
         notes.extend(proposed.list_notes(new.iter().any(|file| is_config(&file.path))));
         if layout.is_some_and(|layout| layout.uses_own_cluster)
             && session.repo().config.argocd.cluster.is_none()
-            && !(proposed.use_own_cluster() && drafted.clusters.len() == 1)
+            && !(proposed.uses_own_cluster() && drafted.clusters.len() == 1)
         {
             notes.push(
                 "Applications go to the cluster in which Argo CD runs: name it in federate.yaml with `argocd: {cluster: NAME}`"

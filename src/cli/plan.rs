@@ -134,7 +134,13 @@ impl PlanCommand {
 
     fn format_table(&self, session: &Session) -> String {
         let (plan, style) = (self.shown_plan(session), self.args.text_style());
-        let mut text = format_plan_table(session, &plan, self.output == Output::Wide, style);
+        let mut text = format_plan_table(
+            session,
+            &plan,
+            |name| self.args.selects_cluster(name),
+            self.output == Output::Wide,
+            style,
+        );
         if self.capacity {
             text.push('\n');
             text.push_str(&capacity::format_table(&session.compute_usage(&plan), style));
@@ -155,6 +161,7 @@ fn decisions(session: &Session, plan: &federate_dialect::Plan, shape: DecisionSh
 pub(super) fn format_plan_table(
     session: &Session,
     plan: &federate_dialect::Plan,
+    selects: impl Fn(&str) -> bool,
     wide: bool,
     style: TextStyle,
 ) -> String {
@@ -165,7 +172,8 @@ pub(super) fn format_plan_table(
         .filter(|finding| finding.code == "unschedulable")
         .filter_map(|finding| finding.object.as_ref())
         .collect();
-    let clusters: Vec<&str> = session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect();
+    let clusters = session.clusters().iter().map(|cluster| cluster.name.as_ref());
+    let clusters: Vec<&str> = clusters.filter(|name| selects(name)).collect();
     let context = report::PlanContext {
         clusters: &clusters,
         is_policy: &|id| dialects.iter().any(|one| one.role_of_kind(&id.api_version, &id.kind).is_some()),

@@ -67,6 +67,16 @@ fn many_findings_are_counted_not_listed() {
     let ran = repo.run("check").code(1);
     assert_eq!(ran.out.matches("warning[").count(), 20, "{}", ran.out);
     assert!(ran.out.contains("and more: 10 duplicate-key"), "{}", ran.out);
+    let repo = Sandbox::web();
+    for index in 0..30 {
+        let object =
+            format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: a_{index}, namespace: shop}}}}\n");
+        repo.write(&format!("broken-{index:02}.yaml"), object);
+    }
+    let ran = repo.run("check").code(2);
+    let shown = ran.out.matches("error[invalid-name]").count();
+    assert!((15..=20).contains(&shown), "{}", ran.out);
+    assert!(ran.out.contains(&format!("{} invalid-name", 30 - shown)), "{}", ran.out);
 }
 
 #[test]

@@ -135,16 +135,16 @@ fn many_equal_findings_hide_no_other_and_causes_come_first() {
     assert_eq!(out.matches("warning[").count(), 20);
 }
 
-/// What SOPS has encrypted with its kind and name is named with what to do, and stops nothing.
+/// What SOPS has encrypted with its kind and name may be an object that was rendered before: nothing is deleted.
 #[test]
-fn an_object_that_is_encrypted_as_a_whole_is_left_out() {
+fn an_object_that_is_encrypted_as_a_whole_is_named_with_what_to_do() {
     let value = "ENC[AES256_GCM,data:oGM=,iv:BRdLAUPgceAIV0a9,tag:DeqAAA==,type:str]";
     let secret = format!(
         "apiVersion: {value}\nkind: {value}\nmetadata: {{name: '{value}'}}\nsops: {{version: 3.9.0, mac: '{value}', age: [{{recipient: \
          age1x, enc: x}}]}}\n"
     );
-    let ran = Sandbox::web().file("token.yaml", secret).run("render --out out").code(0);
-    assert!(ran.err.contains("warning[sops-whole]: SOPS has encrypted all of an object"), "{}", ran.err);
+    let ran = Sandbox::web().file("token.yaml", secret).run("render --out out").code(2);
+    assert!(ran.err.contains("error[sops-whole]: SOPS has encrypted all of an object"), "{}", ran.err);
     assert!(ran.err.contains("--encrypted-regex") && !ran.err.contains("oGM="), "{}", ran.err);
 }
 

@@ -211,9 +211,13 @@ fn main() -> ExitCode {
         }
     }
     if !tried.is_empty() {
-        total.failed += reason_cases::try_reasons(&tried, shown);
+        total.failed += reason_cases::try_reasons(&tried, wanted.is_empty(), shown);
     }
     if only_reasons {
+        if tried.is_empty() {
+            println!("no case has `{wanted}` in its id");
+            return ExitCode::FAILURE;
+        }
         return if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     let whole = elsewhere.is_none();

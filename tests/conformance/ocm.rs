@@ -67,7 +67,7 @@ pub(crate) fn placement(case: &Value) -> Result<(), String> {
 }
 
 fn taint(taint: &MemberTaint) -> Value {
-    let MemberTaint { key, value, effect, added } = taint;
+    let MemberTaint { key, value, effect, added, .. } = taint;
     json!({"key": key, "value": value, "effect": effect, "timeAdded": added.map(|time| time.to_string())})
 }
 

@@ -14,11 +14,11 @@ use crate::cases::{entries, id};
 use crate::reasons::{Reasons, World, plan_world};
 use crate::run::{live, previous};
 
-/// Tries the reasons of cases, prints how many there are, and returns the number of false ones.
-pub(crate) fn try_reasons(cases: &[Value], shown: usize) -> usize {
+/// Tries the reasons of cases, and of the examples if asked, prints how many there are, and returns the number of false ones.
+pub(crate) fn try_reasons(cases: &[Value], with_examples: bool, shown: usize) -> usize {
     let mut worlds: Vec<(String, World)> =
         cases.par_iter().filter(|case| has_placements(case)).flat_map_iter(read_worlds).collect();
-    if cases.len() > 1000 {
+    if with_examples {
         worlds.extend(read_examples());
     }
     let tried = worlds.par_iter().map(|(name, world)| {

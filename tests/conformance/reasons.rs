@@ -84,7 +84,9 @@ impl Reasons {
             }
             if let Some(followed) = follows(verdict) {
                 reasons.check_followed(&decided.plan, object, verdict, &followed);
-                continue;
+                if followed.len() == verdict.causes.len() {
+                    continue;
+                }
             }
             if is_identity(&verdict.causes) {
                 continue;
@@ -96,7 +98,9 @@ impl Reasons {
         for (key, verdicts) in groups {
             let mut edits = Edits::default();
             for verdict in &verdicts {
-                verdict.causes.iter().for_each(|cause| edits.add(cause, &verdict.cluster));
+                let own =
+                    verdict.causes.iter().filter(|cause| !matches!(cause, VerdictCause::Follows { .. }));
+                own.for_each(|cause| edits.add(cause, &verdict.cluster));
             }
             let objects = &objects[&key];
             let again = loaded.decide_after(world, &edits, |object| objects.contains(&object));
@@ -157,7 +161,7 @@ fn follows(verdict: &ClusterVerdict) -> Option<Vec<&ObjectRef>> {
 fn is_identity(causes: &[VerdictCause]) -> bool {
     let is_name =
         |cause: &VerdictCause| matches!(cause, VerdictCause::Field { path, .. } if path == "/metadata/name");
-    causes.iter().any(is_name)
+    causes.iter().all(is_name)
 }
 
 /// The key of verdicts whose causes can be taken away together, without hiding that one of them is false.

@@ -1,5 +1,6 @@
 //! Rules of roles that name no verb, API group or resource of Kubernetes, but nearly one.
 
+use federate_kubernetes::kinds::pluralize_kind;
 use federate_kubernetes::schema::{Cursor, find_nearest};
 use federate_kubernetes::{Finding, Object};
 use federate_repo::Repo;
@@ -86,12 +87,4 @@ fn kind_of(group: &str, resource: &str) -> Option<&'static str> {
     let kind = known.kind_names().find(|kind| kind.eq_ignore_ascii_case(resource))?;
     // `Endpoints` is its own plural.
     (pluralize_kind(&kind.to_ascii_lowercase()) != resource && !kind.ends_with("ndpoints")).then_some(kind)
-}
-
-fn pluralize_kind(kind: &str) -> String {
-    match kind.strip_suffix('y') {
-        Some(stem) if !stem.ends_with(['a', 'e', 'o']) => format!("{stem}ies"),
-        _ if kind.ends_with('s') || kind.ends_with("ch") => format!("{kind}es"),
-        _ => format!("{kind}s"),
-    }
 }

@@ -71,5 +71,6 @@ pub(super) fn same_cluster(first: &Cluster, later: &Cluster) -> Finding {
             later.name, first.id.kind, first.origin, later.id.kind, later.origin
         ),
         help: Some(help.to_owned()),
+        cause: None,
     }
 }

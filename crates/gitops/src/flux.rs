@@ -32,14 +32,16 @@ pub fn describes_source(object: &Object) -> bool {
     )
 }
 
-/// The names that the cluster of a `kubeConfig` of Flux may have, the likeliest first: that in the name of the Secret, as Cluster API
-/// names it, and the namespace of the object, as where each cluster has one.
-pub fn list_kubeconfig_names<'v>(kube_config: &'v Value, namespace: &'v str) -> Vec<&'v str> {
+/// The name of the cluster of a `kubeConfig` of Flux: that in the name of the Secret, as Cluster API names it, or the namespace of the
+/// object, where the Secret's name says nothing, as each cluster has one of its own then.
+pub fn name_kubeconfig_cluster<'v>(kube_config: &'v Value, namespace: &'v str) -> &'v str {
     let secret = pointer_text(kube_config, "/secretRef/name");
     let ends = ["-kubeconfig", "-kube-config"].into_iter().filter_map(|end| secret.strip_suffix(end));
     let starts = ["kubeconfig-", "kube-config-"].into_iter().filter_map(|start| secret.strip_prefix(start));
-    let cluster = ends.chain(starts).next().unwrap_or(secret);
-    [cluster, namespace].into_iter().filter(|name| !name.is_empty()).collect()
+    match ends.chain(starts).next().unwrap_or(secret) {
+        "" | "cluster" | "kubeconfig" | "kube-config" => namespace,
+        cluster => cluster,
+    }
 }
 
 /// How the controllers of Flux are set up.
@@ -145,13 +147,13 @@ fn require_git(reference: Option<&Value>, pointer: &str) -> Result<(), Descripti
 /// The revision of a `GitRepository`, by the precedence of its fields. The error is the end of a sentence about an object.
 fn read_revision(spec: &Value) -> Result<&str, String> {
     let reference = spec.get("ref").unwrap_or(&Value::Null);
-    let of = |key: &str| Some(field_text(reference, key)).filter(|text| !text.is_empty());
-    match (of("commit").or_else(|| of("name")), of("semver")) {
+    let read_field = |key: &str| Some(field_text(reference, key)).filter(|text| !text.is_empty());
+    match (read_field("commit").or_else(|| read_field("name")), read_field("semver")) {
         (Some(revision), _) => Ok(revision),
         (None, Some(range)) => Err(format!(
             "its git repository has the range of versions `{range}`, and federate takes only tags, branches and commits"
         )),
-        (None, None) => Ok(of("tag").or_else(|| of("branch")).unwrap_or("master")),
+        (None, None) => Ok(read_field("tag").or_else(|| read_field("branch")).unwrap_or("master")),
     }
 }
 

@@ -8,16 +8,16 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
-use federate_file_tree::{is_within, normalize_path};
+use federate_file_tree::is_within;
 use federate_kubernetes::Object;
 use federate_kubernetes::object::{field_text, pointer_text};
 
-use crate::argocd::application::describes_source as is_argo_source;
-use crate::flux::describes_source as is_flux_source;
+use crate::argocd::application::{describes_source as is_argo_source, list_sources};
+use crate::flux::{describes_source as is_flux_source, read_local_path};
 
 /// What a repository is for a repo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RepositoryRole {
+enum RepositoryRole {
     /// It is this one.
     Own,
     /// It is another one.
@@ -31,8 +31,10 @@ pub(crate) enum RepositoryRole {
 pub struct OwnRepository {
     /// The addresses that are known to be those of this repo, in one form.
     own: BTreeSet<String>,
-    /// All that objects name, in one form, each as it is written.
-    named: BTreeMap<String, String>,
+    /// All that objects name, in one form, in which there are no credentials.
+    named: BTreeSet<String>,
+    /// Those whose root an object builds that is written in this repo: any repository may be built from its root.
+    at_root: BTreeSet<String>,
     /// Whether an object names a repository of which the repo has no object, as Flux's bootstrap may leave it.
     has_unwritten: bool,
     /// Those that were taken for this repo although that is not known.
@@ -49,6 +51,7 @@ impl OwnRepository {
         let mut repositories = BTreeMap::new();
         let mut selves = BTreeSet::new();
         let mut referred = BTreeSet::new();
+        let mut built_at_root = BTreeSet::new();
         for object in objects {
             let namespace = object.id.namespace.as_deref().unwrap_or("default");
             match (object.id.group(), object.id.kind.as_str()) {
@@ -64,19 +67,35 @@ impl OwnRepository {
                     }
                 }
                 _ if is_flux_source(object) => {
-                    let source = object.body.pointer("/spec/sourceRef").unwrap_or(&Value::Null);
+                    let at = if object.id.kind == "HelmRelease" {
+                        "/spec/chart/spec/sourceRef"
+                    } else {
+                        "/spec/sourceRef"
+                    };
+                    let source = object.body.pointer(at).unwrap_or(&Value::Null);
+                    if field_text(source, "kind") != "GitRepository" {
+                        continue;
+                    }
                     let named = Some(field_text(source, "namespace")).filter(|named| !named.is_empty());
                     let key = (named.unwrap_or(namespace), field_text(source, "name"));
-                    if contains_itself(object, pointer_text(&object.body, "/spec/path")) {
-                        selves.insert(key);
-                    }
-                    if field_text(source, "kind") == "GitRepository" {
-                        referred.insert(key);
+                    referred.insert(key);
+                    if object.id.kind == "Kustomization" {
+                        match read_local_path(pointer_text(&object.body, "/spec/path"), at) {
+                            Ok(path) if path.is_empty() => drop(built_at_root.insert(key)),
+                            Ok(path) if is_within(&object.origin.file, &path) => drop(selves.insert(key)),
+                            _ => {}
+                        }
                     }
                 }
                 _ => {}
             }
         }
+        found.at_root.extend(
+            built_at_root
+                .iter()
+                .filter_map(|key| repositories.get(key))
+                .map(|address| normalize_address(address)),
+        );
         for address in selves.iter().filter_map(|key| repositories.get(key)) {
             found.add_own(address);
         }
@@ -85,6 +104,9 @@ impl OwnRepository {
         for object in &argo {
             found.add_application(object, &files);
         }
+        if let (true, 1) = (found.own.is_empty(), found.at_root.len()) {
+            found.own.clone_from(&found.at_root);
+        }
         found
     }
 
@@ -92,16 +114,20 @@ impl OwnRepository {
     fn add_application(&mut self, object: &Object, files: &BTreeSet<&str>) {
         let at = if object.id.kind == "Application" { "/spec" } else { "/spec/template/spec" };
         let spec = object.body.pointer(at).unwrap_or(&Value::Null);
-        let several = spec.get("sources").and_then(Value::as_array).into_iter().flatten();
-        for source in several.chain(spec.get("source")).chain(spec.pointer("/sourceHydrator/drySource")) {
+        for (pointer, source) in list_sources(spec, at) {
             let (address, path) = (field_text(source, "repoURL"), field_text(source, "path"));
             if !field_text(source, "chart").is_empty() || address.contains("{{") {
                 continue;
             }
             self.add_named(address);
-            // What builds other Applications that are written here reads this repo.
-            if !path.is_empty() && !path.contains("{{") && contains_any(path, files) {
-                self.add_own(address);
+            if path.is_empty() || path.contains("{{") {
+                continue;
+            }
+            match read_local_path(path, &pointer) {
+                Ok(path) if path.is_empty() => drop(self.at_root.insert(normalize_address(address))),
+                // What builds other Applications that are written here reads this repo.
+                Ok(path) if contains_any(&path, files) => self.add_own(address),
+                _ => {}
             }
         }
         let mut open: Vec<&Value> = object.body.pointer("/spec/generators").into_iter().collect();
@@ -122,7 +148,7 @@ impl OwnRepository {
 
     fn add_named(&mut self, address: &str) {
         if !address.is_empty() {
-            self.named.entry(normalize_address(address)).or_insert_with(|| address.to_owned());
+            self.named.insert(normalize_address(address));
         }
     }
 
@@ -134,7 +160,7 @@ impl OwnRepository {
     }
 
     /// What the repository at an address is. Without an address, it is this one.
-    pub(crate) fn find_role(&self, address: &str) -> RepositoryRole {
+    fn find_role(&self, address: &str) -> RepositoryRole {
         if address.is_empty() || self.own.contains(&normalize_address(address)) {
             return RepositoryRole::Own;
         }
@@ -160,53 +186,34 @@ impl OwnRepository {
         }
     }
 
-    /// The addresses, as they are written, that were taken for this repo although at most one of them is it; none if that is known.
-    pub fn list_assumed(&self) -> Vec<&str> {
-        let assumed = self.assumed.lock().unwrap_or_else(PoisonError::into_inner);
-        if assumed.len() < 2 {
-            return Vec::new();
-        }
-        assumed.iter().filter_map(|address| self.named.get(address)).map(String::as_str).collect()
+    /// The addresses that were taken for this repo although that is not known, in one form and without credentials.
+    pub fn take_assumed(&self) -> BTreeSet<String> {
+        std::mem::take(&mut *self.assumed.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// Whether a path contains one of these files.
-fn contains_any(path: &str, files: &BTreeSet<&str>) -> bool {
-    let path = path.trim_start_matches("./").trim_start_matches('/');
-    let Ok(path) = normalize_path(path) else { return false };
-    let below = format!("{path}/");
-    path.is_empty()
-        || files.contains(&*path)
-        || files.range::<&str, _>(below.as_str()..).next().is_some_and(|file| file.starts_with(&below))
+/// Whether a folder contains one of these files.
+fn contains_any(folder: &str, files: &BTreeSet<&str>) -> bool {
+    let below = format!("{folder}/");
+    let mut first = files.range::<&str, _>(below.as_str()..);
+    files.contains(folder) || first.next().is_some_and(|file| file.starts_with(&below))
 }
 
-/// Whether a path contains the file in which an object is written.
-fn contains_file(path: &str, object: &Object) -> bool {
-    let path = path.trim_start_matches("./").trim_start_matches('/');
-    normalize_path(path).is_ok_and(|path| path.is_empty() || is_within(&object.origin.file, &path))
-}
-
-/// Whether a Kustomization of Flux builds the file in which it is written.
-fn contains_itself(object: &Object, path: &str) -> bool {
-    object.id.kind == "Kustomization" && contains_file(path, object)
-}
-
-/// An address without what differs between the ways to reach one repository: scheme, user, port, and `.git`.
+/// An address without what differs between the ways to reach one repository: scheme, credentials, the usual port, case, and `.git`.
 fn normalize_address(address: &str) -> String {
     let (rest, has_scheme) = address.split_once("://").map_or((address, false), |(_, rest)| (rest, true));
-    let (host, path) = match rest.split_once('/') {
-        Some((host, path)) if has_scheme || !host.contains(':') => (host, path),
+    let end = rest.find('/').unwrap_or(rest.len());
+    let (authority, below) = rest.split_at_checked(end).unwrap_or((rest, ""));
+    let authority = authority.rsplit_once('@').map_or(authority, |(_, authority)| authority);
+    let (host, path) = match authority.split_once(':') {
+        Some((host, "22" | "80" | "443")) if has_scheme => (host.to_owned(), below.to_owned()),
         // As `git@host:owner/name`.
-        _ => rest.split_once(':').unwrap_or((rest, "")),
-    };
-    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-    let host = match host.split_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
+        Some((host, path)) if !has_scheme => (host.to_owned(), format!("{path}{below}")),
+        _ => (authority.to_owned(), below.to_owned()),
     };
     let path = path.trim_matches('/');
     let path = path.strip_suffix(".git").unwrap_or(path).trim_end_matches('/');
-    format!("{}/{path}", host.to_ascii_lowercase())
+    format!("{host}/{path}").to_lowercase()
 }
 
 #[cfg(test)]
@@ -235,6 +242,40 @@ mod tests {
         }
     }
 
+    /// A tenant's repository may be built from its root, as any may; this one is that of the bootstrap.
+    #[test]
+    fn what_is_built_from_a_root_is_this_repo_only_if_nothing_else_is() {
+        let body = |kind: &str, name: &str, spec: serde_json::Value| {
+            let group = if kind == "GitRepository" { "source" } else { "kustomize" };
+            json!({"apiVersion": format!("{group}.toolkit.fluxcd.io/v1"), "kind": kind,
+                "metadata": {"name": name, "namespace": "n"}, "spec": spec})
+        };
+        let pair = |name: &str, path: &str| {
+            let reference = json!({"kind": "GitRepository", "name": name});
+            [
+                body(
+                    "GitRepository",
+                    name,
+                    json!({"url": format!("https://user:secret@git.example.com/{name}")}),
+                ),
+                body("Kustomization", name, json!({"path": path, "sourceRef": reference})),
+            ]
+        };
+        let find = |bodies: Vec<serde_json::Value>| {
+            let objects: Vec<Object> =
+                bodies.into_iter().map(|body| Object::from_manifest(body, "clusters/eu/a.yaml")).collect();
+            OwnRepository::find(objects.iter(), &[])
+        };
+        let both = find([pair("fleet", "./clusters/eu"), pair("tenant", "./")].concat());
+        assert_eq!(both.find_role("https://git.example.com/fleet"), RepositoryRole::Own);
+        assert_eq!(both.find_role("https://git.example.com/tenant"), RepositoryRole::Remote);
+        let only = find(pair("fleet", "./").to_vec());
+        assert_eq!(only.find_role("https://git.example.com/fleet"), RepositoryRole::Own);
+        let several = find([pair("a", "./"), pair("b", "./")].concat());
+        assert!(!several.is_remote("https://user:secret@git.example.com/a", || true));
+        assert_eq!(several.take_assumed(), ["git.example.com/a".to_owned()].into());
+    }
+
     #[test]
     fn ways_to_reach_one_repository_are_one_address() {
         for address in [
@@ -244,10 +285,12 @@ mod tests {
             "ssh://git@git.example.com:22/shop/deploy",
             "git@git.example.com:shop/deploy.git",
             "git.example.com/shop/deploy",
+            "user:secret@git.example.com/Shop/deploy",
         ] {
             assert_eq!(normalize_address(address), "git.example.com/shop/deploy", "{address}");
         }
         assert_ne!(normalize_address("https://h/a/b"), normalize_address("https://h/a/c"));
+        assert_ne!(normalize_address("https://h:8443/a"), normalize_address("https://h/a"));
         assert_eq!(normalize_address("x"), "x/");
     }
 }

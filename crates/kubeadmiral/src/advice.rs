@@ -144,6 +144,7 @@ pub(super) fn unreachable_findings(plane: &KubeAdmiralPlanner<'_>, placements: &
             n => format!("{n} objects are"),
         };
         findings.push(Finding {
+            cause: None,
             severity: Severity::Warning,
             origin: Some(cluster.origin.clone()),
             pointer: "/status/conditions".to_owned(),

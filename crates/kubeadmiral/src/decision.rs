@@ -291,7 +291,9 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
             let path = keys::annotation_pointer(keys::NO_SCHEDULING);
             hold_back(&disabled.message, VerdictCause::field(&self.template.id, path));
         } else if policy.is_none() {
-            let path = format!("/metadata/labels/{}", escape(keys::POLICY));
+            let is_namespaced = self.template.id.namespace.is_some();
+            let key = if is_namespaced { keys::POLICY } else { keys::CLUSTER_POLICY };
+            let path = format!("/metadata/labels/{}", escape(key));
             let cause = VerdictCause::Absent { object: self.template.id.clone(), path };
             hold_back("the template names no policy", cause);
         } else if matches!(verdict, TriggerVerdict::Stay(_)) {

@@ -7,6 +7,7 @@ use super::schedule::{ClusterExclusion, ClusterTrace, UnitCause};
 use super::state::KubeAdmiralState;
 use super::{KubeAdmiralPlanner, NAME, NOT_FEDERATED, keys};
 use federate_dialect::{ClusterCause, ClusterVerdict, Explanation, Placement, PreviousPlan, VerdictCause};
+use federate_kubernetes::kinds::pluralize_kind;
 use federate_kubernetes::{Cluster, Object};
 
 /// Explains a template's placement; `None` where the control plane does not decide about it.
@@ -48,7 +49,11 @@ fn explain_not_federated(template: &Object, placement: &Placement) -> Option<Clu
     let cause = if template.annotation(annotation).is_some_and(|value| !value.is_empty()) {
         VerdictCause::field(&template.id, keys::annotation_pointer(annotation))
     } else {
-        let name = format!("{}s.{}", template.id.kind.to_lowercase(), template.id.group());
+        let plural = pluralize_kind(&template.id.kind.to_lowercase());
+        let name = match template.id.group() {
+            "" => plural,
+            group => format!("{plural}.{group}"),
+        };
         VerdictCause::Missing { object: policy_reference("FederatedTypeConfig", None, &name) }
     };
     Some(ClusterExclusion::new(&why.message, cause))
@@ -134,6 +139,9 @@ fn explain_absence(
     for leader in &placement.required_by {
         reasons.push(format!("{leader} does not run there"));
         causes.push(VerdictCause::Follows { leader: leader.clone() });
+    }
+    if reasons.is_empty() {
+        reasons.push("no rule places the object there".to_owned());
     }
     (reasons.join(", and "), causes)
 }

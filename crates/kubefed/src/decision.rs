@@ -351,10 +351,12 @@ fn selected_clusters(
 
 /// Whether the object is being deleted, so that it goes to no cluster.
 fn deletion_refusal(federated: &FederatedObject<'_>) -> Option<PlacementRefusal> {
-    let message = "it is being deleted: `metadata.deletionTimestamp` is set";
-    let help = "delete it from the repo to remove its target";
-    let cause = VerdictCause::field(&federated.object.id, "/metadata/deletionTimestamp");
-    federated.object.is_deleting().then(|| PlacementRefusal::new("Deleting", message, help, cause))
+    federated.object.is_deleting().then(|| {
+        let message = "it is being deleted: `metadata.deletionTimestamp` is set";
+        let help = "delete it from the repo to remove its target";
+        let cause = VerdictCause::field(&federated.object.id, "/metadata/deletionTimestamp");
+        PlacementRefusal::new("Deleting", message, help, cause)
+    })
 }
 
 /// The cause that is a field of an object that configures the control plane.

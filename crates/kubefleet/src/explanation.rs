@@ -188,7 +188,9 @@ fn attribute_causes(subject: &PlacementSubject<'_>, causes: Vec<VerdictCause>) -
         _ if subject.is_former => VerdictCause::PreviousPlan,
         _ => cause,
     };
-    causes.into_iter().map(attribute).collect()
+    let mut causes: Vec<VerdictCause> = causes.into_iter().map(attribute).collect();
+    causes.dedup();
+    causes
 }
 
 /// The name of the filter, as in the placement's status.

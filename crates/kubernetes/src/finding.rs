@@ -43,6 +43,8 @@ pub struct Finding {
     pub message: String,
     /// What to do.
     pub help: Option<String>,
+    /// What is wrong apart from the objects that it concerns, where several findings follow from one thing; else the message says it.
+    pub cause: Option<String>,
 }
 
 impl Finding {
@@ -75,6 +77,7 @@ impl Finding {
             object: None,
             message: message.into(),
             help: None,
+            cause: None,
         }
     }
 
@@ -90,6 +93,7 @@ impl Finding {
             object: None,
             message: message.into(),
             help: None,
+            cause: None,
         }
     }
 
@@ -130,6 +134,7 @@ impl Finding {
             object: Some(object.id.clone()),
             message,
             help: None,
+            cause: None,
         }
     }
 }

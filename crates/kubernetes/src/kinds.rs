@@ -24,6 +24,22 @@ pub fn find_scope(group: &str, kind: &str) -> Option<Scope> {
     KINDS.iter().find(|known| known.group == group)?.find_scope(kind)
 }
 
+/// The resource of a kind in lower case, its plural, unless a definition says otherwise.
+///
+/// ```
+/// use federate_kubernetes::kinds::pluralize_kind;
+/// assert_eq!(pluralize_kind("networkpolicy"), "networkpolicies");
+/// assert_eq!(pluralize_kind("ingress"), "ingresses");
+/// assert_eq!(pluralize_kind("gateway"), "gateways");
+/// ```
+pub fn pluralize_kind(kind: &str) -> String {
+    match kind.strip_suffix('y') {
+        Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{stem}ies"),
+        _ if kind.ends_with(['s', 'x']) || kind.ends_with("ch") => format!("{kind}es"),
+        _ => format!("{kind}s"),
+    }
+}
+
 /// Whether a kind with this name is known, in any group.
 ///
 /// ```

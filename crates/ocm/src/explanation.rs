@@ -10,7 +10,7 @@ use federate_kubernetes::pointer::escape;
 use crate::OcmPlanner;
 use crate::api::NAME;
 use crate::decision::{HubDecisions, decide_placements, placement_row};
-use crate::fleet::{Member, MemberTaint, UNAVAILABLE, UNREACHABLE};
+use crate::fleet::{Member, UNAVAILABLE, UNREACHABLE};
 use crate::report::PlacementReport;
 use crate::schedule::taints::{TolerationClock, untolerated};
 use crate::schedule::{DISABLED, Eligibility, Failure, PlacementSubject, Rejection, Skipped};
@@ -300,12 +300,13 @@ fn explain_taints(
         let value = if taint.value.is_empty() { String::new() } else { format!("={}", taint.value) };
         let since = taint.added.map_or_else(String::new, |added| format!(" since {added}"));
         shown.push(format!("{}{value}:{}{since}", taint.key, taint.effect));
-        let MemberTaint { key, value, effect, .. } = taint.clone();
-        causes.push(VerdictCause::Cluster(match key.as_str() {
+        causes.push(match taint.key.as_str() {
             // The hub derives it from the availability of the cluster.
-            UNREACHABLE | UNAVAILABLE if !member.cluster.ready => ClusterCause::NotReady,
-            _ => ClusterCause::Taint { key, value, effect },
-        }));
+            UNREACHABLE | UNAVAILABLE if !member.cluster.ready => {
+                VerdictCause::Cluster(ClusterCause::NotReady)
+            }
+            _ => VerdictCause::taint(&taint.stated),
+        });
     }
     let (noun, verb) = if shown.len() == 1 { ("taint", "is") } else { ("taints", "are") };
     (format!("its {noun} {} {verb} not tolerated", shown.join(" and ")), causes)

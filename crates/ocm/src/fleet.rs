@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use jiff::Timestamp;
 
-use federate_kubernetes::{Cluster, ClusterName, Labels, Object};
+use federate_kubernetes::{Cluster, ClusterName, Labels, Object, Taint};
 use federate_repo::{Repo, Role};
 
 use crate::api::NAME;
@@ -83,6 +83,8 @@ pub struct MemberTaint {
     pub effect: String,
     /// When it was added; `None` if the time is unknown.
     pub added: Option<Timestamp>,
+    /// The taint as the inventory has it, which may be that of another control plane.
+    pub(crate) stated: Taint,
 }
 
 /// The effect that a taint of another control plane's inventory has here.
@@ -105,8 +107,8 @@ fn read_taints(cluster: &Cluster, object: Option<&Object>, now: Option<Timestamp
             (&stated.key, &stated.value, &stated.effect) == (&taint.key, &taint.value, &taint.effect)
         });
         let added = stated.and_then(|stated| stated.time_added.parse().ok()).or(now);
-        let (key, value) = (taint.key.clone(), taint.value.clone());
-        taints.push(MemberTaint { key, value, effect: own_effect(&taint.effect).to_owned(), added });
+        let (key, value, stated) = (taint.key.clone(), taint.value.clone(), taint.clone());
+        taints.push(MemberTaint { key, value, effect: own_effect(&taint.effect).to_owned(), added, stated });
     }
     if cluster.deleting {
         return taints;
@@ -125,7 +127,8 @@ fn read_taints(cluster: &Cluster, object: Option<&Object>, now: Option<Timestamp
     });
     if let Some(key) = state.filter(|key| !taints.iter().any(|taint| is_of_hub(taint, key))) {
         let (key, effect) = (key.to_owned(), NO_SELECT.to_owned());
-        taints.push(MemberTaint { key, value: String::new(), effect, added: now });
+        let stated = Taint { key: key.clone(), value: String::new(), effect: effect.clone() };
+        taints.push(MemberTaint { key, value: String::new(), effect, added: now, stated });
     }
     taints
 }

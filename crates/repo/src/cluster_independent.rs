@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::classification::ClaimTable;
 use super::sources::BuiltVariant;
 use super::{Claims, Template};
+use federate_gitops::{is_argo_source, is_flux_source};
 use federate_kubernetes::kinds::is_known;
 use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef};
 
@@ -45,22 +46,14 @@ const SCHEDULING_KEYS: [&str; 7] =
 
 /// The parts of a manifest that affect placement: identity, labels, annotations of control planes, replicas,
 /// and requests of pods. Everything else may differ between clusters.
-fn placement_fields(body: &Value, claims: &dyn Claims) -> Value {
+fn placement_fields(object: &Object, claims: &dyn Claims) -> Value {
+    let body = &object.body;
     let mut facts = identity_fields(body, &PLACEMENT_METADATA_KEYS, claims);
-    let spec = body.get("spec").filter(|_| !is_for_delivery(body)).and_then(extract_scheduling_fields);
+    // An object of Flux or Argo CD has no pods: what its values say of pods is for another program.
+    let has_pods = !is_flux_source(object) && !is_argo_source(object);
+    let spec = body.get("spec").filter(|_| has_pods).and_then(extract_scheduling_fields);
     facts.extend(spec.map(|spec| ("spec".to_owned(), spec)));
     Value::Object(facts)
-}
-
-/// Whether a manifest is an object of Flux or Argo CD, which has no pods: what its values say of pods is for another program.
-fn is_for_delivery(body: &Value) -> bool {
-    let group = body.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
-    let kind = body.get("kind").and_then(Value::as_str).unwrap_or_default();
-    group.split_once('/').is_some_and(|(group, _)| match group {
-        "helm.toolkit.fluxcd.io" | "kustomize.toolkit.fluxcd.io" => true,
-        "argoproj.io" => matches!(kind, "Application" | "ApplicationSet"),
-        _ => false,
-    })
 }
 
 /// The parts of a manifest that name it, with these keys of its metadata and the annotations of control planes. A value that is
@@ -159,13 +152,13 @@ fn per_cluster(
     others: &[RenderedVariant],
     claims: &dyn Claims,
 ) -> Result<BTreeMap<ClusterName, Arc<Object>>, Box<Finding>> {
-    let facts = placement_fields(&object.body, claims);
+    let facts = placement_fields(object, claims);
     let mut bodies: BTreeMap<_, _> = first.clusters.iter().map(|c| (c.clone(), object.clone())).collect();
     for other in others {
         let Some(own) = other.objects.get(&object.id) else {
             return Err(Box::new(report_missing(object, first, other)));
         };
-        if let Some(difference) = find_difference(&facts, &placement_fields(&own.body, claims)) {
+        if let Some(difference) = find_difference(&facts, &placement_fields(own, claims)) {
             return Err(Box::new(report_difference(
                 object,
                 first_cluster_name(&first.clusters),
@@ -204,20 +197,17 @@ pub(crate) fn combine_built(
     let mut combined = CombinedBuilds::default();
     let count = variants.len();
     let mut bodies: BTreeMap<ObjectRef, Vec<ClusterBody>> = BTreeMap::new();
-    let mut receivers: BTreeMap<ObjectRef, BTreeSet<ClusterName>> = BTreeMap::new();
+    let mut receivers: BTreeMap<ObjectRef, BTreeMap<ClusterName, Arc<Object>>> = BTreeMap::new();
     for BuiltVariant { clusters, objects, .. } in variants {
         let mut known = BTreeSet::new();
         for object in objects {
             if known.insert(object.id.clone()) {
                 let all = bodies.entry(object.id.clone()).or_default();
                 let receiving = receivers.entry(object.id.clone()).or_default();
-                let (again, clusters): (BTreeSet<ClusterName>, Vec<ClusterName>) =
-                    partition_receivers(&clusters, receiving);
-                let mut others =
-                    all.iter().filter(|(names, _)| names.iter().any(|name| again.contains(name)));
-                if let (Some(cluster), false) =
-                    (again.first(), others.all(|(_, other)| other.body == object.body))
-                {
+                let differs = |name: &&ClusterName| {
+                    receiving.get(*name).is_some_and(|own: &Arc<Object>| own.body != object.body)
+                };
+                if let Some(cluster) = clusters.iter().find(differs) {
                     let message =
                         format!("several sources build {} for cluster {cluster}, differently", object.id);
                     let help = "let one of them build it";
@@ -226,11 +216,14 @@ pub(crate) fn combine_built(
                         .push(Finding::error("duplicate-object", &object, message).with_help(help));
                     continue;
                 }
-                if clusters.is_empty() {
-                    continue;
+                let is_new = |name: &&ClusterName| !receiving.contains_key(*name);
+                let new: Vec<ClusterName> = clusters.iter().filter(is_new).cloned().collect();
+                // What several sources build equally is one object.
+                if !new.is_empty() || clusters.is_empty() {
+                    let object = Arc::new(object);
+                    receiving.extend(new.iter().map(|name| (name.clone(), object.clone())));
+                    all.push((new, object));
                 }
-                receiving.extend(clusters.iter().cloned());
-                all.push((clusters, Arc::new(object)));
             } else {
                 let message = format!("one build contains {} twice", object.id);
                 let help = "remove one of the two from the chart or the kustomization";
@@ -242,11 +235,11 @@ pub(crate) fn combine_built(
         let Some((clusters, object)) = variants.first().cloned() else { continue };
         let is_claimed = claims.role_of_object(&object).is_some();
         let found = variants.iter().find_map(|(others, other)| {
-            let [own, others_own] = [&object.body, &other.body].map(|body| match decider {
-                _ if is_claimed => body.clone(),
-                PlacementDecider::Policies => placement_fields(body, claims.claims),
+            let [own, others_own] = [&object, other].map(|object| match decider {
+                _ if is_claimed => object.body.clone(),
+                PlacementDecider::Policies => placement_fields(object, claims.claims),
                 PlacementDecider::Nothing => {
-                    Value::Object(identity_fields(body, &IDENTITY_METADATA_KEYS, claims.claims))
+                    Value::Object(identity_fields(&object.body, &IDENTITY_METADATA_KEYS, claims.claims))
                 }
             });
             let difference = find_difference(&own, &others_own);
@@ -275,15 +268,6 @@ pub(crate) fn combine_built(
         combined.per_cluster.push(Template { has_destination: is_restricted, ..template });
     }
     combined
-}
-
-/// Those of the clusters that receive the object already, and the others.
-fn partition_receivers(
-    clusters: &[ClusterName],
-    receiving: &BTreeSet<ClusterName>,
-) -> (BTreeSet<ClusterName>, Vec<ClusterName>) {
-    let (again, new): (Vec<_>, Vec<_>) = clusters.iter().cloned().partition(|name| receiving.contains(name));
-    (again.into_iter().collect(), new)
 }
 
 /// A difference of two values.
@@ -425,10 +409,44 @@ mod tests {
             json!({"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "metadata": {"name": "web", "namespace": "shop"},
                 "spec": {"values": {"resources": {"limits": {"cpu": cpu}}}}})
         };
-        let variants = [variant("m1", &[release("1")]), variant("m2", &[release("2")])];
+        let variants = [("m1", "1"), ("m2", "2")].map(|(cluster, cpu)| {
+            let object = Object::from_manifest(release(cpu), "a.yaml");
+            RenderedVariant {
+                clusters: vec![cluster.into()],
+                objects: [(object.id.clone(), Arc::new(object))].into(),
+                warnings: Vec::new(),
+            }
+        });
         let (templates, findings) = combine_variants(&variants, &Karmada);
         assert_eq!(findings, []);
         assert_eq!(templates[0].for_cluster("m2").body, release("2"));
+    }
+
+    /// As two Kustomizations of Flux may apply one object that both have in their folders.
+    #[test]
+    fn what_several_sources_build_equally_is_one_object() {
+        let built = |clusters: &[&str], image: &str| BuiltVariant {
+            clusters: clusters.iter().map(|name| (*name).into()).collect(),
+            namespace: None,
+            objects: vec![Object::from_manifest(
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "n"}, "data": {"i": image}}),
+                "a.yaml",
+            )],
+            inputs: [].into(),
+            record: 0,
+        };
+        let combine = |variants: Vec<BuiltVariant>| {
+            let table = ClaimTable::new(&Karmada, [].iter());
+            combine_built(variants, true, PlacementDecider::Nothing, &table)
+        };
+        let equal = combine(vec![built(&["m1", "m2"], "1"), built(&["m2", "m3"], "1")]);
+        assert_eq!(equal.findings, []);
+        let [template] = equal.per_cluster.as_slice() else { panic!("{:?}", equal.per_cluster) };
+        let clusters: Vec<&str> = template.per_cluster.iter().flatten().map(|(name, _)| &**name).collect();
+        assert_eq!(clusters, ["m1", "m2", "m3"]);
+        let differing = combine(vec![built(&["m1"], "1"), built(&["m1"], "2")]);
+        let [finding] = differing.findings.as_slice() else { panic!("{:?}", differing.findings) };
+        assert!(finding.message.ends_with("for cluster m1, differently"), "{}", finding.message);
     }
 
     #[test]

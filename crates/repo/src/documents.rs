@@ -203,9 +203,8 @@ impl FileContents {
             Ok(None) => {}
             Ok(Some(id)) => self.objects.push(Object { id, body: value, origin }),
             Err(Invalid { code, pointer, message, help }) => {
-                // Valid, but not known, or different from run to run: only this object is left out.
-                let is_valid = [GENERATE_NAME_CODE, ENCRYPTED_CODE].contains(&code);
-                let severity = if is_valid { Severity::Warning } else { Severity::Error };
+                // A generated name is valid, but differs from run to run: only this object is left out.
+                let severity = if code == GENERATE_NAME_CODE { Severity::Warning } else { Severity::Error };
                 let finding =
                     Finding::in_file(severity, code, &origin.file, None, message).with_pointer(pointer);
                 let help = help.map(str::to_owned);
@@ -217,9 +216,6 @@ impl FileContents {
 
 /// The code of the finding about an object whose name the API server generates.
 const GENERATE_NAME_CODE: &str = "generate-name";
-
-/// The code of the finding about an object that SOPS encrypted with its kind and name.
-const ENCRYPTED_CODE: &str = "sops-whole";
 
 /// Why a document is not an object that can be placed.
 struct Invalid {
@@ -357,12 +353,14 @@ fn check_names(id: &ObjectRef) -> Result<(), Invalid> {
     ];
     for (pointer, what, text, checked) in checks {
         if is_ciphertext(text) {
-            let message = format!("SOPS has encrypted all of an object, its {what} too, so it is left out");
+            let message = format!(
+                "SOPS has encrypted all of an object, its {what} too, so nothing says which one it is"
+            );
             let help = Some(
                 "encrypt only what is secret: `sops --encrypt --encrypted-regex '^(data|stringData)$' --in-place FILE`; or list the file in \
                  .federateignore",
             );
-            return Err(Invalid { code: ENCRYPTED_CODE, pointer, message, help });
+            return Err(Invalid { code: "sops-whole", pointer, message, help });
         }
         if let Err(why) = checked {
             let shown: String = text.chars().take(80).collect();

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use anstyle::AnsiColor;
 
 use super::action_groups::{ActionGroup, describe_outcome};
-use super::cluster_names::{ClusterCell, join_clusters};
+use super::cluster_names::{ClusterCell, find_missing, join_clusters};
 use super::table::{TextStyle, format_count};
 use federate_kubernetes::ClusterName;
 use federate_kubernetes::display_text::escape_line;
@@ -84,7 +84,19 @@ pub(super) fn write_rows(rows: &[ActionRow<'_>], actions: &Actions, style: TextS
 fn name_cell(names: &[&str], inventory: &[&str], indent: usize, style: TextStyle) -> ClusterCell {
     let names: Vec<String> = names.iter().map(|name| escape_line(name)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    // The clusters of a run may be some of the inventory, so that they are not said to be all.
+    if !style.full && find_missing(&names, inventory).is_some_and(|missing| missing.is_empty()) {
+        return ClusterCell::from_name(&format_count(names.len(), "cluster"));
+    }
     ClusterCell::new(&names, inventory, MAX_CLUSTER_WIDTH, indent, style)
+}
+
+/// Clusters of a run in a sentence.
+pub(super) fn name_clusters(names: &[&str], inventory: &[&str]) -> String {
+    match find_missing(names, inventory) {
+        Some(missing) if missing.is_empty() => format_count(names.len(), "cluster"),
+        _ => join_clusters(names, inventory, false),
+    }
 }
 
 /// The names of the clusters of a run.
@@ -176,9 +188,7 @@ fn group_messages<'a>(actions: &Actions, messages: impl Iterator<Item = (&'a str
     }
     let inventory = run_clusters(actions);
     let lines = groups.into_iter();
-    lines
-        .map(|(message, clusters)| format!("{}: {message}", join_clusters(&clusters, &inventory, false)))
-        .collect()
+    lines.map(|(message, clusters)| format!("{}: {message}", name_clusters(&clusters, &inventory))).collect()
 }
 
 /// How many objects got each kind of action, with the outcomes, and in how many clusters.

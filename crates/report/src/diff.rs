@@ -66,6 +66,9 @@ pub struct Diff<'a> {
     pub findings: Vec<FindingRow>,
     /// Errors and warnings that only the earlier side has.
     pub resolved: Vec<FindingRow>,
+    /// Whether the earlier side has no clusters, so that everything that is placed is new.
+    #[serde(skip)]
+    pub is_first: bool,
 }
 
 impl<'a> Diff<'a> {
@@ -84,6 +87,7 @@ impl<'a> Diff<'a> {
             deletion_guard: None,
             findings: Vec::new(),
             resolved: Vec::new(),
+            is_first: false,
         }
     }
 
@@ -92,12 +96,6 @@ impl<'a> Diff<'a> {
     pub fn with_clusters(self, inventory: Vec<ClusterRow>, capacity: CapacityChanges) -> Self {
         let verdict = ChangeVerdict::new(self.changes, &capacity);
         Self { verdict, inventory, capacity, ..self }
-    }
-
-    /// Whether the earlier side has no clusters, so that everything that is placed is new.
-    fn is_first(&self) -> bool {
-        let totals = &self.changes.totals;
-        totals.from.clusters == 0 && totals.to.placed > 0
     }
 
     /// Why everything is new, where that is not listed; both names are formatted by `write`.
@@ -158,7 +156,7 @@ impl<'a> Diff<'a> {
 /// A summary of the changes in one sentence, without names.
 fn format_headline(diff: &Diff<'_>) -> String {
     let changes = diff.changes;
-    if diff.is_first() {
+    if diff.is_first {
         let to = &changes.totals.to;
         let replicas = Some(count_replicas(to.replicas)).filter(|_| to.replicas > 0);
         let replicas = replicas.map(|replicas| format!(" with {replicas}")).unwrap_or_default();
@@ -326,7 +324,7 @@ fn unmatched_changes<'d>(diff: &'d Diff<'_>) -> Vec<(&'d ObjectRef, &'static str
         };
         (object, what)
     });
-    let removed = changes.unmatched.removed.iter().filter(|_| !diff.is_first()).map(|object| {
+    let removed = changes.unmatched.removed.iter().filter(|_| !diff.is_first).map(|object| {
         let what = match placements.get(object) {
             Some(change) if change.policy.to.is_none() => "placed now, without a policy",
             Some(_) => "a policy matches it now",

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::action_groups::{ActionGroup, describe_outcome};
-use super::actions::{ActionRow, PREDICTED_NOTE, failed_clusters, format_value, run_clusters, write_rows};
+use super::actions::{
+    ActionRow, PREDICTED_NOTE, failed_clusters, format_value, name_clusters, run_clusters, write_rows,
+};
 use super::annotations::escape_xml;
 use super::cluster_names::join_clusters;
 use super::escape::escape_prose;
@@ -21,7 +23,7 @@ const MAX_NAMES: usize = 10;
 pub fn no_drift(actions: &Actions) -> String {
     let unread: Vec<&str> = failed_clusters(actions).map(|(name, _)| name.as_ref()).collect();
     let read = actions.clusters.len() - unread.len();
-    let unknown = join_clusters(&unread, &run_clusters(actions), false);
+    let unknown = name_clusters(&unread, &run_clusters(actions));
     match (unread.is_empty(), read) {
         (true, _) => "no drift\n".to_owned(),
         (false, 0) => format!("unknown: no cluster could be read ({unknown})\n"),
@@ -194,7 +196,7 @@ pub fn format_markdown(actions: &Actions) -> String {
     let rows = ActionGroup::group_actions(&actions.actions)
         .iter()
         .map(|group| {
-            let clusters = join_clusters(&group.cluster_names(), &inventory, false);
+            let clusters = name_clusters(&group.cluster_names(), &inventory);
             budget::SectionRow::without_details(importance(group), group_rows(group, &clusters))
         })
         .collect();

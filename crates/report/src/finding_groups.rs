@@ -13,8 +13,8 @@ pub(super) struct FindingGroup<'f> {
     pub(super) others: Vec<&'f Finding>,
 }
 
-/// What is equal in the findings of a group: the message and the remedy without the names in them.
-type GroupKey = (Severity, &'static str, Option<String>, String);
+/// What is equal in the findings of a group: their cause, or the message without the finding's own object and the clusters.
+type GroupKey = (Severity, &'static str, String);
 
 impl<'f> FindingGroup<'f> {
     /// The groups, in the order of their first findings.
@@ -28,15 +28,12 @@ impl<'f> FindingGroup<'f> {
         let mut groups: Vec<Self> = Vec::new();
         for finding in findings {
             // What follows from a cause is said about each object.
-            let mask = |text: &str| {
-                if is_consequence(finding.code) {
-                    text.to_owned()
-                } else {
-                    mask_names(&mask_own_names(text, finding), &clusters, finding.is_error())
-                }
+            let message = match &finding.cause {
+                Some(cause) => cause.clone(),
+                None if is_consequence(finding.code) => finding.message.clone(),
+                None => mask_clusters(&mask_own_names(finding), &clusters),
             };
-            let help = finding.help.as_deref().map(mask);
-            let key = (finding.severity, finding.code, help, mask(&finding.message));
+            let key = (finding.severity, finding.code, message);
             let place = *places.entry(key).or_insert(groups.len());
             match groups.get_mut(place) {
                 Some(group) => group.others.push(finding),
@@ -49,59 +46,43 @@ impl<'f> FindingGroup<'f> {
 
 fn cluster_names(repo: &Repo) -> BTreeSet<&str> {
     let inventory = repo.claimed.iter().filter(|claimed| claimed.role == Role::Inventory);
-    inventory.map(|claimed| claimed.object.id.name.as_str()).collect()
+    let configured = repo.config.clusters.iter().map(|cluster| cluster.name.as_str());
+    inventory.map(|claimed| claimed.object.id.name.as_str()).chain(configured).collect()
 }
 
-/// The text without the names of the finding's object, and of the folder of its file.
-fn mask_own_names(text: &str, finding: &Finding) -> String {
-    let folder =
-        finding.origin.as_ref().and_then(|origin| origin.file.rsplit_once('/')).map(|(folder, _)| folder);
-    let object = finding.object.as_ref();
-    let name = object.map(|object| match &object.namespace {
-        Some(namespace) => format!("{namespace}/{}", object.name),
-        None => object.name.clone(),
-    });
-    let mut text = text.to_owned();
-    for own in [name.as_deref(), folder].into_iter().flatten() {
-        let last = own.rsplit_once('/').map_or(own, |(_, last)| last);
-        // A short name is masked only as a word, so that no other word is.
-        for (before, after) in [(" ", " "), ("`", "`"), (" ", ":"), (" ", ","), ("/", ".")] {
-            for name in [own, last] {
-                text = text.replace(&format!("{before}{name}{after}"), &format!("{before}*{after}"));
-            }
+/// The message without the finding's object, after its kind, and the folder of its file. Other names are part of the cause.
+fn mask_own_names(finding: &Finding) -> String {
+    let folder = finding.origin.as_ref().and_then(|origin| origin.file.rsplit_once('/'));
+    let folder = folder.map(|(folder, _)| format!("`{folder}`"));
+    let object = finding.object.as_ref().map(ToString::to_string);
+    let mut text = finding.message.clone();
+    for own in [object, folder].into_iter().flatten() {
+        let ends = |rest: &str| rest.chars().next().is_none_or(|c| !c.is_ascii_alphanumeric() && c != '-');
+        let mut parts = text.split(&own);
+        let mut masked = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            masked.push_str(if ends(part) { "*" } else { &own });
+            masked.push_str(part);
         }
-        if own.contains('/') {
-            text = text.replace(own, "*");
-        }
+        text = masked;
     }
     text
 }
 
-/// The text without the names of clusters, and if `of_objects`, of objects after their kinds.
-fn mask_names(message: &str, clusters: &BTreeSet<&str>, of_objects: bool) -> String {
+/// The text without the names of clusters where a word before says that they are some. A list counts like one cluster.
+fn mask_clusters(message: &str, clusters: &BTreeSet<&str>) -> String {
     let mut masked: Vec<&str> = Vec::new();
     for word in message.split(' ') {
         let name = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
-        let follows_kind =
-            of_objects && masked.last().is_some_and(|last| is_kind(last)) && !word.starts_with('`');
-        let shown = match (clusters.contains(name), follows_kind) {
-            (true, _) => "*",
-            (false, true) => "NAME",
-            (false, false) => word,
-        };
-        // A list of clusters counts like one.
-        if shown != "*" || masked.last() != Some(&"*") {
-            masked.push(shown);
+        let is_announced =
+            masked.last().is_some_and(|last| matches!(*last, "*" | "for" | "cluster" | "clusters"));
+        if !is_announced || word.starts_with('`') || !clusters.contains(name) {
+            masked.push(word);
+        } else if masked.last() != Some(&"*") {
+            masked.push("*");
         }
     }
     masked.join(" ")
-}
-
-/// Whether a word can be the kind of the object whose name follows.
-fn is_kind(word: &str) -> bool {
-    word.starts_with(|c: char| c.is_ascii_uppercase())
-        && word.len() > 2
-        && word.chars().all(|c| c.is_ascii_alphanumeric())
 }
 
 #[cfg(test)]
@@ -109,14 +90,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_objects_and_clusters_are_masked() {
-        let clusters = BTreeSet::from(["m1", "m2"]);
-        let mask = |text: &str| mask_names(text, &clusters, true);
+    fn clusters_are_masked_where_they_are_announced() {
+        let clusters = BTreeSet::from(["m1", "m2", "web"]);
+        let mask = |text: &str| mask_clusters(text, &clusters);
         assert_eq!(
-            mask("Deployment shop/a cannot be rendered for m1, m2: no value"),
-            mask("Deployment shop/b cannot be rendered for m2: no value")
+            mask("cannot be rendered for m1, m2: no value"),
+            mask("cannot be rendered for m2: no value")
         );
-        assert_ne!(mask("the inventory has no cluster `m8`"), mask("the inventory has no cluster `m9`"));
-        assert_ne!(mask("`spec.a`: 0: must be 1"), mask("`spec.b`: 0: must be 1"));
+        assert_ne!(mask("the inventory has no cluster `m1`"), mask("the inventory has no cluster `m2`"));
+        assert_ne!(mask("the repo has no Secret web"), mask("the repo has no Secret m1"));
     }
 }

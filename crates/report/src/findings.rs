@@ -218,30 +218,37 @@ fn describe_others(group: &FindingGroup<'_>, full: bool, search: &mut Search<'_>
                 .map_or(file.to_string(), |at| format!("{file}:{}:{}", at.line, at.column)),
         )
     };
-    let own = place_of(group.first);
-    let places: BTreeMap<Option<String>, &Finding> = group
+    let first = group.first;
+    let own_place = place_of(first);
+    let all: BTreeSet<(Option<String>, Option<&ObjectRef>, &str)> = group
         .others
         .iter()
-        .map(|finding| (place_of(finding), *finding))
-        .filter(|(at, _)| *at != own)
+        .map(|finding| (place_of(finding), finding.object.as_ref(), finding.message.as_str()))
+        .filter(|(place, object, message)| {
+            (place, *object, *message) != (&own_place, first.object.as_ref(), &*first.message)
+        })
         .collect();
-    let own_object = group.first.object.as_ref();
-    let objects: BTreeSet<&ObjectRef> =
-        group.others.iter().filter_map(|finding| finding.object.as_ref()).collect();
-    let (noun, names): (&str, Vec<String>) = if !places.is_empty() {
-        let named = places.into_iter().filter_map(|(place, finding)| Some((place?, finding.object.as_ref())));
-        let name = |(place, object): (String, Option<&ObjectRef>)| match object {
-            Some(object) if full => format!("{place} ({object})"),
-            _ => place,
-        };
-        ("more place", named.map(name).collect())
-    } else if objects.iter().any(|object| Some(*object) != own_object) {
-        let objects = objects.into_iter().filter(|object| Some(*object) != own_object);
-        ("more object", objects.map(ToString::to_string).collect())
-    } else {
-        let messages: BTreeSet<&str> = group.others.iter().map(|finding| finding.message.as_str()).collect();
-        ("more", messages.into_iter().map(str::to_owned).collect())
+    let differ_in_place = all.iter().any(|(place, ..)| *place != own_place);
+    let differ_in_object = all.iter().any(|(_, object, _)| *object != first.object.as_ref());
+    let noun = match (differ_in_place, differ_in_object) {
+        (true, _) => "more place",
+        (false, true) => "more object",
+        (false, false) => "more",
     };
+    let name = |(place, object, message): &(Option<String>, Option<&ObjectRef>, &str)| {
+        let place = place.clone().filter(|_| differ_in_place);
+        let object = object.filter(|_| full || !differ_in_place).map(ToString::to_string);
+        match (place, object) {
+            (Some(place), Some(object)) => format!("{place} ({object})"),
+            (Some(text), None) | (None, Some(text)) if differ_in_place || differ_in_object => text,
+            _ => (*message).to_owned(),
+        }
+    };
+    let is_shown = |(place, ..): &&(Option<String>, Option<&ObjectRef>, &str)| {
+        full || !differ_in_place || *place != own_place
+    };
+    let mut names: Vec<String> = all.iter().filter(is_shown).map(name).collect();
+    names.dedup();
     match names.len() {
         0 => None,
         count if count > MAX_PLACES && !full => {

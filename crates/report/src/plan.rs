@@ -30,9 +30,6 @@ pub struct PlanContext<'c> {
 /// The smallest width of the column of clusters on a terminal.
 const MIN_CLUSTERS_WIDTH: usize = 20;
 
-/// The smallest width of a list of clusters where there is no terminal.
-const MIN_LIST_WIDTH: usize = 40;
-
 /// How many objects of a long list a terminal shows, unless all are to be shown.
 const MAX_UNMATCHED: usize = 20;
 
@@ -64,12 +61,9 @@ pub fn format_table(plan: &Plan, context: PlanContext<'_>, style: TextStyle) -> 
     let lists = ClusterLists {
         inventory: if context.wide { &[] } else { context.clusters },
         full,
-        // Where all names are shown, those of an object are in its line.
-        width: match (columns.places, full) {
-            (Some(width), _) => width,
-            (None, true) => usize::MAX,
-            (None, false) => style.columns().saturating_sub(columns.left_width()).max(MIN_LIST_WIDTH),
-        },
+        max_lines: if full || width.is_none() { usize::MAX } else { MAX_LINES },
+        // In a pipe, nothing is cut, and the names of an object are in its line.
+        width: columns.places.unwrap_or(usize::MAX),
     };
     for row in &rows {
         let clusters = &row.placement.clusters;
@@ -317,9 +311,10 @@ impl Columns {
 struct ClusterLists<'c> {
     /// All clusters; empty if their names are listed even for an object that is on all of them.
     inventory: &'c [&'c str],
-    /// Whether to list all names, on as many lines as needed.
+    /// Whether to list the names even where others are missing.
     full: bool,
     width: usize,
+    max_lines: usize,
 }
 
 impl ClusterLists<'_> {
@@ -338,7 +333,8 @@ impl ClusterLists<'_> {
             None => format!("{}{all}", clusters.len()),
         };
         let inventory = self.inventory.len();
-        if clusters.len() == inventory {
+        let is_all = || names.iter().collect::<HashSet<_>>() == self.inventory.iter().collect();
+        if clusters.len() == inventory && is_all() {
             return vec![format!("all {}", each(""))];
         }
         match find_missing(&names, self.inventory).filter(|_| !self.full) {
@@ -348,8 +344,7 @@ impl ClusterLists<'_> {
     }
 
     fn fold(&self, head: &str, names: &[impl AsRef<str>]) -> Vec<String> {
-        let max_lines = if self.full { usize::MAX } else { MAX_LINES };
-        NameList { names, separator: " ", width: self.width, max_lines }.fold(head)
+        NameList { names, separator: " ", width: self.width, max_lines: self.max_lines }.fold(head)
     }
 
     /// The lines in the column of clusters, whose names are in `names`.

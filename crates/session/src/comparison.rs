@@ -159,11 +159,12 @@ impl RevisionComparison<'_> {
         clusters: &[String],
         shows: Option<&dyn Fn(&ObjectRef) -> bool>,
     ) -> Vec<DestinationChange> {
+        let clusters: BTreeSet<&str> = clusters.iter().map(String::as_str).collect();
         let mut found = change::find_destination_changes(self.from.repo(), self.to.repo());
         found.retain(|change| {
             let mut named = change.from.iter().chain(&change.to);
             shows.is_none_or(|shows| shows(&change.object))
-                && (clusters.is_empty() || named.any(|name| clusters.iter().any(|one| **one == **name)))
+                && (clusters.is_empty() || named.any(|name| clusters.contains(&**name)))
         });
         found
     }
@@ -192,6 +193,11 @@ impl RevisionComparison<'_> {
     pub fn excessive_deletions(&self, limit: PruneLimit) -> Option<ExcessiveDeletions> {
         let deletions = Deletions::compare_plans(self.from.plan(), self.to.plan());
         deletions.check_limit(self.to.prune_limit(limit), |_| true)
+    }
+
+    /// Whether the earlier side has clusters at all, also those that the comparison leaves out.
+    pub fn has_earlier_clusters(&self) -> bool {
+        !self.from.clusters().is_empty()
     }
 
     /// The clusters of both inventories, sorted by name: those of the later one as they are there.

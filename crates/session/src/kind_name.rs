@@ -3,6 +3,7 @@
 //! Facts: `kubectl api-resources`, and the `shortNames` in the CRDs of the control planes.
 
 use federate_apiserver_model::ResourceKind;
+use federate_kubernetes::kinds::pluralize_kind;
 use federate_kubernetes::{Object, ObjectRef};
 
 /// The short names of kinds of control planes.
@@ -60,15 +61,6 @@ impl KindName {
         self.matches_object(id)
             && id.name == name
             && (namespace.is_none() || id.namespace.as_deref() == namespace)
-    }
-}
-
-/// The plural that a kind has unless its definition says otherwise.
-fn pluralize_kind(kind: &str) -> String {
-    match kind.strip_suffix('y') {
-        Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{stem}ies"),
-        _ if kind.ends_with(['s', 'x']) => format!("{kind}es"),
-        _ => format!("{kind}s"),
     }
 }
 

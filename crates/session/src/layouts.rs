@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use federate_gitops::list_kubeconfig_names;
+use federate_gitops::name_kubeconfig_cluster;
 use federate_kubernetes::Object;
 use federate_kubernetes::names::safe_cluster;
 use federate_kubernetes::object::pointer_text;
@@ -65,7 +65,7 @@ struct FluxFacts<'s> {
     kustomizations: Vec<(&'s str, String)>,
     /// The folders that Flux was set up with.
     roots: BTreeSet<String>,
-    /// The clusters to which a Kustomization or `HelmRelease` is applied by a kubeconfig.
+    /// The clusters to which a Kustomization is applied by a kubeconfig.
     remote_clusters: BTreeSet<String>,
 }
 
@@ -80,10 +80,8 @@ impl<'s> FluxFacts<'s> {
                     self.kustomizations.push((file, path));
                 }
                 if let Some(config) = value.pointer("/spec/kubeConfig") {
-                    let names = list_kubeconfig_names(config, pointer_text(value, "/metadata/namespace"));
-                    let name = names.into_iter().find(|name| !COMMON_FOLDERS.contains(name));
-                    let name = name.filter(|name| safe_cluster(name).is_ok());
-                    self.remote_clusters.extend(name.map(str::to_owned));
+                    let name = name_kubeconfig_cluster(config, pointer_text(value, "/metadata/namespace"));
+                    self.remote_clusters.extend(safe_cluster(name).is_ok().then(|| name.to_owned()));
                 }
                 return;
             }
@@ -216,13 +214,28 @@ impl Session {
             let (start, end) = pattern.split_once(CLUSTER_PLACEHOLDER)?;
             let names = folders.iter().filter_map(|folder| folder.strip_prefix(start)?.strip_suffix(end));
             return Some(ToolLayout {
-                clusters: names.map(str::to_owned).collect(),
+                clusters: names.map(str::to_owned).chain(facts.remote_clusters.iter().cloned()).collect(),
                 paths: self.find_flux_paths(&pattern, &facts),
                 sources: vec![json!({ "flux": pattern })],
                 ..ToolLayout::default()
             });
         }
-        (folders.len() == 1).then(|| self.lay_out_flux(&roots, &facts)).flatten()
+        match folders.as_slice() {
+            [folder] if folder.split('/').any(|part| part == "clusters") => self.lay_out_flux(&roots, &facts),
+            [folder] => Some(self.lay_out_one_cluster(folder, &facts)),
+            _ => None,
+        }
+    }
+
+    /// The layout with a folder that does not say which cluster it is for.
+    fn lay_out_one_cluster(&self, folder: &str, facts: &FluxFacts<'_>) -> ToolLayout {
+        ToolLayout {
+            clusters: facts.remote_clusters.clone(),
+            paths: self.find_flux_paths(folder, facts),
+            sources: vec![json!({ "flux": if folder.is_empty() { "." } else { folder } })],
+            is_one_cluster: true,
+            ..ToolLayout::default()
+        }
     }
 
     /// The layout with these folders, each that of a cluster.
@@ -235,14 +248,8 @@ impl Session {
                 patterns.insert(pattern);
             }
         }
-        match roots.iter().next() {
-            Some(root) if patterns.is_empty() && roots.len() == 1 => {
-                layout.paths = self.find_flux_paths(root, facts);
-                layout.sources = vec![json!({ "flux": if root.is_empty() { "." } else { root } })];
-                layout.is_one_cluster = true;
-                return Some(layout);
-            }
-            _ => {}
+        if let (true, 1, Some(root)) = (patterns.is_empty(), roots.len(), roots.first()) {
+            return Some(self.lay_out_one_cluster(root, facts));
         }
         if let [pattern] = patterns.iter().collect::<Vec<_>>().as_slice() {
             layout.paths = self.find_flux_paths(pattern, facts);

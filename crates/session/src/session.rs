@@ -281,13 +281,13 @@ fn set_versions(clusters: &mut [Cluster], snapshot: Option<&StoredSnapshot>) {
     }
 }
 
-/// The clusters that builds are for, from the objects that describe them.
-fn read_build_clusters(
+/// The repo with only these objects, and the clusters that builds are for, before anything is built.
+fn read_unbuilt_repo(
     files: &RepoFiles,
     objects: Vec<Object>,
     known: &KnownKinds,
     options: &SessionOptions,
-) -> Vec<Cluster> {
+) -> (Repo, Vec<Cluster>) {
     let mut repo = files.inventory_repo(objects, known);
     if let Some(stored) = &options.snapshot {
         // What it does not know is reported when the whole repo is read.
@@ -301,7 +301,7 @@ fn read_build_clusters(
     };
     let (mut clusters, _) = federate_engine::read_inventory(options.dialects, &repo, &settings);
     set_versions(&mut clusters, options.snapshot.as_deref());
-    clusters
+    (repo, clusters)
 }
 
 /// The clusters that the `Placement`s choose that are written in a repo, by namespace and name, before anything is built of it.
@@ -314,12 +314,18 @@ fn decide_written_placements(
         .written_objects()
         .filter(|object| known.role_of_kind(&object.id.api_version, &object.id.kind).is_some());
     let claimed: Vec<Object> = claimed.cloned().collect();
-    let clusters = read_build_clusters(files, claimed.clone(), known, options);
-    let repo = files.inventory_repo(claimed, known);
-    let settings =
-        EngineSettings { now: options.now, allowance: options.allowance, ..EngineSettings::default() };
+    let (repo, clusters) = read_unbuilt_repo(files, claimed, known, options);
+    let settings = EngineSettings {
+        now: options.now,
+        allowance: options.allowance,
+        previous: PreviousPlan::new(options.previous.clone()),
+        ..EngineSettings::default()
+    };
     let plan = Engine::new(options.dialects, &repo, &clusters, &settings).compute_placements();
-    let of_placements = plan.placements.iter().filter(|row| row.object.kind == "Placement");
+    let is_placement = |object: &ObjectRef| {
+        object.kind == "Placement" && object.group() == "cluster.open-cluster-management.io"
+    };
+    let of_placements = plan.placements.iter().filter(|row| is_placement(&row.object));
     of_placements
         .map(|row| {
             let namespace = row.object.namespace.clone().unwrap_or_default();
@@ -345,7 +351,7 @@ impl Session {
                 source,
                 builder.as_ref(),
                 &known,
-                &|objects| read_build_clusters(&files, objects, &known, &options),
+                &|objects| read_unbuilt_repo(&files, objects, &known, &options).1,
                 &|namespace: &str, name: &str| {
                     let all = decided.get_or_init(|| decide_written_placements(&files, &known, &options));
                     all.get(&(namespace.to_owned(), name.to_owned())).cloned()

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use federate_gitops::KUSTOMIZATIONS;
 use federate_repo::config::{CLUSTER_PLACEHOLDER, is_release_name};
+use federate_repo::file_tree::join_path;
 use federate_repo::{BuildRoot, BuildTool, Repo};
 use serde_json::{Value, json};
 
@@ -104,11 +105,11 @@ impl Session {
             charts.map(|chart| SourceProposal::Source(self.propose_chart(chart, clusters))).collect();
         let groups = group_alternatives(builds);
         // Those of environments may build what has the name of each in it.
-        for folders in list_environments(self.repo()) {
+        for folders in list_environments(self.repo(), &groups) {
             let named =
                 |folder: &String| folder.rsplit('/').next().is_some_and(|name| clusters.contains(name));
             let folders: Vec<String> = folders.into_iter().filter(named).collect();
-            if folders.len() > 1 && !groups.iter().flatten().any(|folder| folders.contains(folder)) {
+            if folders.len() > 1 {
                 let chosen = ChosenKustomization::from_folders(&folders, clusters);
                 proposals.push(SourceProposal::Source(chosen.to_entry()));
             }
@@ -151,9 +152,7 @@ impl Session {
 /// build the same objects, or that lie in a folder of environments. None if the folders of the repo differ in many ways.
 fn guess_names(repo: &Repo) -> BTreeSet<String> {
     let groups = group_alternatives(&repo.builds);
-    let environments = list_environments(repo);
-    let environments =
-        environments.into_iter().filter(|folders| !groups.iter().flatten().any(|one| folders.contains(one)));
+    let environments = list_environments(repo, &groups);
     let mut sets: BTreeMap<BTreeSet<String>, usize> = BTreeMap::new();
     for folders in groups.iter().cloned().chain(environments) {
         let Some(pattern) = name_by_cluster(&folders, |_| true) else { continue };
@@ -175,10 +174,16 @@ fn guess_names(repo: &Repo) -> BTreeSet<String> {
     left.sort_by_key(|(names, votes)| (*votes, names.len()));
     let Some((mut guessed, mut votes)) = left.pop() else { return BTreeSet::new() };
     // An environment may lack in some folders.
-    while let Some(at) = left.iter().position(|(names, _)| !names.is_disjoint(&guessed)) {
-        let (names, more) = left.remove(at);
-        guessed.extend(names);
-        votes += more;
+    loop {
+        let (joined, others): (Vec<_>, Vec<_>) =
+            left.into_iter().partition(|(names, _)| !names.is_disjoint(&guessed));
+        votes += joined.iter().map(|(_, votes)| votes).sum::<usize>();
+        let known = guessed.len();
+        guessed.extend(joined.into_iter().flat_map(|(names, _)| names));
+        if guessed.len() == known || guessed.len() > MAX_GUESSED {
+            break;
+        }
+        left = others;
     }
     if votes * 2 >= all && guessed.len() <= MAX_GUESSED { guessed } else { BTreeSet::new() }
 }
@@ -198,8 +203,9 @@ fn release_name(chart: &str) -> String {
     if is_release_name(&name) { name } else { "release".to_owned() }
 }
 
-/// The folders of kustomizations beside each other in a folder of environments, in groups.
-fn list_environments(repo: &Repo) -> Vec<Vec<String>> {
+/// The folders of kustomizations beside each other in a folder of environments, in groups, unless one of them is in these groups.
+fn list_environments(repo: &Repo, known: &[Vec<String>]) -> Vec<Vec<String>> {
+    let known: BTreeSet<&String> = known.iter().flatten().collect();
     let mut groups: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for file in repo.texts.keys() {
         let Some((folder, name)) = file.rsplit_once('/') else { continue };
@@ -210,7 +216,9 @@ fn list_environments(repo: &Repo) -> Vec<Vec<String>> {
             groups.entry(above).or_default().insert(folder.to_owned());
         }
     }
-    groups.into_values().filter(|folders| folders.len() > 1).map(|set| set.into_iter().collect()).collect()
+    let is_new = |folders: &BTreeSet<String>| folders.iter().all(|folder| !known.contains(folder));
+    let groups = groups.into_values().filter(|folders| folders.len() > 1 && is_new(folders));
+    groups.map(|folders| folders.into_iter().collect()).collect()
 }
 
 /// The folders of kustomizations that build the same objects, in groups.
@@ -236,8 +244,4 @@ fn group_alternatives(builds: &[BuildRoot]) -> Vec<Vec<String>> {
     }
     groups.sort();
     groups.into_iter().map(|group| group.into_iter().collect()).collect()
-}
-
-fn join_path(folder: &str, name: &str) -> String {
-    if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
 }

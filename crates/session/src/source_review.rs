@@ -408,7 +408,8 @@ impl<'r> BuildReview<'r> {
             place.map_or((build.file.clone(), build.line), |(file, line)| (file.as_str().into(), *line));
         let at = (line > 0).then_some(federate_yaml::Position { line, column: 1 });
         let finding = Finding::in_file(Severity::Warning, code, &file, at, message);
-        Some(finding.with_help(self.suggest_remedy(is_missing)))
+        let cause = build.failure.as_ref().map(|failure| failure.why.clone());
+        Some(Finding { cause, ..finding.with_help(self.suggest_remedy(is_missing)) })
     }
 
     /// Objects in the folder of a kustomization that it does not name: kustomize does not build them.

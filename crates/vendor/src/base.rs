@@ -1,7 +1,7 @@
 //! Downloads bases of kustomizations with `git`, with the user's own configuration of it.
 //!
 //! A revision is fetched without its history into a repository that is deleted afterwards, and never checked out: no filter and no
-//! hook runs, and links stay out. Only the files that the kustomization names are taken.
+//! hook runs. Of a kustomization, only the files that it names are taken; of another folder, all, and links are refused.
 
 use std::path::Path;
 use std::time::Duration;
@@ -54,7 +54,7 @@ pub(crate) fn download_base(
 /// The most files of a folder without a kustomization.
 const MAX_FOLDER_FILES: usize = 20_000;
 
-/// Lists the files below a folder that is no kustomization: a chart, or manifests. Links stay out.
+/// Lists the files below a folder that is no kustomization: a chart, or manifests.
 fn list_folder_files(tree: &dyn FileTree, folder: &str) -> Result<Vec<String>, String> {
     if !is_folder(tree, folder) {
         return Err(format!("it has no folder `{folder}`"));
@@ -67,7 +67,7 @@ fn list_folder_files(tree: &dyn FileTree, folder: &str) -> Result<Vec<String>, S
             match entry.kind {
                 EntryKind::File => files.push(path),
                 EntryKind::Folder => folders.push(path),
-                _ => {}
+                _ => return Err(format!("`{path}` is a link, and links are not taken")),
             }
         }
         if files.len() + folders.len() > MAX_FOLDER_FILES {

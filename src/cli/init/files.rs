@@ -28,7 +28,7 @@ pub(super) fn format_config(
     if places_all {
         config["unplaced"] = "everywhere".into();
     }
-    if let (true, [cluster]) = (proposed.use_own_cluster(), clusters) {
+    if let (true, [cluster]) = (proposed.uses_own_cluster(), clusters) {
         config["argocd"] = json!({"cluster": cluster.name});
     }
     if !sources.is_empty() {

@@ -44,7 +44,9 @@ impl<'s> ProposedSources<'s> {
             let mut entries =
                 if session.repo().config.sources.is_empty() { layout.sources.clone() } else { Vec::new() };
             let known = session.clusters().iter().map(|one| &*one.name);
-            let mut all = known.chain(drafted.iter().map(|one| one.name.as_str()));
+            let all = known.chain(drafted.iter().map(|one| one.name.as_str()));
+            // Those that a kubeconfig leads to are not the one in which Flux runs.
+            let mut all = all.filter(|name| !layout.clusters.contains(*name));
             if let (true, Some(cluster), None) = (layout.is_one_cluster, all.next(), all.next()) {
                 for entry in &mut entries {
                     entry["cluster"] = cluster.into();
@@ -77,7 +79,7 @@ impl<'s> ProposedSources<'s> {
     }
 
     /// Whether Applications go to the cluster in which Argo CD runs, which no object names, and to no other.
-    pub(super) fn use_own_cluster(&self) -> bool {
+    pub(super) fn uses_own_cluster(&self) -> bool {
         self.uses_own_cluster
     }
 

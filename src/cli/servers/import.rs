@@ -229,6 +229,7 @@ fn adopted_everywhere_finding(context: &str) -> Finding {
          every cluster that runs them"
     );
     Finding {
+        cause: None,
         severity: Severity::Warning,
         origin: None,
         pointer: String::new(),

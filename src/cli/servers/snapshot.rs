@@ -147,11 +147,10 @@ impl SnapshotCommand {
     ) -> Result<MemberChoice, CommandError> {
         let contexts = self.access.build_hub_access().context_names();
         let contexts = contexts.map_err(|error| CommandError::Failed(error.to_string()))?;
-        let listed = session.inventory_objects();
         let named = &session.repo().config.contexts;
         for cluster in std::mem::take(&mut choice.clusters) {
             let name = cluster.to_string();
-            let is_known = listed.contains_key(&name) && inventory.get(&name).is_some_and(has_connection);
+            let is_known = inventory.get(&name).is_some_and(has_connection);
             if is_known || named.get(&name).is_some_and(|context| *context != name) {
                 choice.clusters.push(cluster);
             } else if contexts.contains(&name) {

@@ -277,9 +277,10 @@ fn type_to_federate(object: &Value) -> (String, Value) {
     let (version, kind) =
         (object["apiVersion"].as_str().unwrap_or_default(), object["kind"].as_str().unwrap_or_default());
     let (group, version) = version.rsplit_once('/').unwrap_or(("", version));
-    let plural = format!("{}s", kind.to_lowercase());
+    let plural = federate_kubernetes::kinds::pluralize_kind(&kind.to_lowercase());
     let scope = if object["metadata"]["namespace"].is_string() { "Namespaced" } else { "Cluster" };
     let source =
-        json!({"group": group, "version": version, "kind": kind, "pluralName": plural, "scope": scope});
-    (format!("{plural}.{group}"), source)
+        json!({"group": group, "version": version, "kind": kind, "pluralName": &plural, "scope": scope});
+    let name = if group.is_empty() { plural } else { format!("{plural}.{group}") };
+    (name, source)
 }

@@ -37,6 +37,8 @@ pub struct DestinationChange {
 #[derive(Default)]
 struct AppliedObject<'r> {
     generated_by: Option<&'r ObjectRef>,
+    /// Whether it says to which cluster it is applied; else to that of its controller.
+    names_cluster: bool,
     clusters: BTreeSet<&'r ClusterName>,
 }
 
@@ -46,8 +48,15 @@ pub fn find_destination_changes(from: &Repo, to: &Repo) -> Vec<DestinationChange
     let objects: BTreeSet<&ObjectRef> = before.keys().chain(after.keys()).collect();
     let changes = objects.into_iter().filter_map(|object| {
         let sides = [before.get(object), after.get(object)];
+        if !sides.iter().flatten().any(|side| side.names_cluster) {
+            return None;
+        }
         let kind = match sides {
-            [Some(old), Some(new)] if old.clusters == new.clusters => return None,
+            [Some(old), Some(new)]
+                if (old.names_cluster, &old.clusters) == (new.names_cluster, &new.clusters) =>
+            {
+                return None;
+            }
             [Some(_), Some(_)] => ObjectChangeKind::Changed,
             [Some(_), None] => ObjectChangeKind::Removed,
             [None, _] => ObjectChangeKind::Added,
@@ -67,17 +76,26 @@ pub fn find_destination_changes(from: &Repo, to: &Repo) -> Vec<DestinationChange
     changes.collect()
 }
 
-/// The objects that are applied to clusters that they name. One that has several sources, or is in several clusters with Argo CD, is
+/// The objects that are applied to clusters. One that has several sources, or is in several clusters with Argo CD, is
 /// applied to all of their clusters.
 fn list_applied(repo: &Repo) -> BTreeMap<ObjectRef, AppliedObject<'_>> {
     let mut applied: BTreeMap<ObjectRef, AppliedObject<'_>> = BTreeMap::new();
     for source in &repo.sources {
-        let (Some(destination), Some(by)) = (&source.destination, &source.described_by) else { continue };
+        let (destination, by) = match (&source.destination, &source.described_by) {
+            (Some(destination), Some(by)) => (destination, by),
+            // Without `kubeConfig`, an object of Flux is there, too.
+            (None, Some(by)) if by.kind != "ApplicationSet" => {
+                applied.entry(by.clone()).or_default();
+                continue;
+            }
+            _ => continue,
+        };
         let is_set = by.kind == "ApplicationSet";
         let kind = if is_set { "Application".to_owned() } else { by.kind.clone() };
         let object = ObjectRef { kind, name: destination.name.clone(), ..by.clone() };
         let applied = applied.entry(object).or_default();
         applied.generated_by = is_set.then_some(by);
+        applied.names_cluster = true;
         applied.clusters.extend(destination.clusters.iter().flatten());
     }
     applied

@@ -17,7 +17,6 @@ use crate::description::{
     KustomizationRules, Note, inspect_folder, is_packaged_chart, list_texts,
 };
 use crate::flux::read_local_path;
-use crate::own_repository::RepositoryRole;
 use crate::remote_reference::{RemoteReference, read_argo_chart};
 use federate_file_tree::{EntryKind, find_entry};
 
@@ -52,8 +51,10 @@ impl ArgoReader<'_> {
             return Err(DescriptionError::new(at, "it has no source"));
         }
         let names = sources.iter().map(|(_, source)| reference_name(source));
-        let names: BTreeSet<&str> = names.filter(|name| !name.is_empty()).collect();
-        let remote_names = self.list_remote_names(&sources);
+        let names = ReferenceNames {
+            all: names.filter(|name| !name.is_empty()).collect(),
+            remote: self.list_remote_names(&sources),
+        };
         let mut described = Vec::new();
         for (pointer, source) in &sources {
             let chart = field_text(source, "chart");
@@ -73,8 +74,7 @@ impl ArgoReader<'_> {
                 "" => self.find_remote_folder(source, pointer)?,
                 _ => Some(self.vendored.find(&read_argo_chart(source, pointer)?, pointer)?),
             };
-            let (path, job) =
-                self.read_source(environment, vendored, [&names, &remote_names], source, pointer, notes)?;
+            let (path, job) = self.read_source(environment, vendored, &names, source, pointer, notes)?;
             described.push(DescribedSource {
                 path,
                 job,
@@ -105,8 +105,8 @@ impl ArgoReader<'_> {
     /// The names of sources that are in other git repositories than this repo.
     fn list_remote_names<'v>(&self, sources: &[(String, &'v Value)]) -> BTreeSet<&'v str> {
         let is_remote = |source: &Value| {
-            let role = self.own.map(|own| own.find_role(field_text(source, "repoURL")));
-            role == Some(RepositoryRole::Remote)
+            let address = field_text(source, "repoURL");
+            self.own.is_some_and(|own| own.is_remote(address, || true))
         };
         let named =
             sources.iter().filter(|(_, source)| !reference_name(source).is_empty() && is_remote(source));
@@ -138,20 +138,25 @@ impl ArgoReader<'_> {
     }
 
     /// Reads a source: the path, and what is built of it. `vendored` is the folder of a chart of a repository of charts, or of the
-    /// copy of a folder of another git repository. The names are those of all sources, and of those in other repositories.
+    /// copy of a folder of another git repository.
     fn read_source<'s>(
         &self,
         environment: BuildEnvironment<'s>,
         vendored: Option<String>,
-        [names, remote_names]: [&'s BTreeSet<&'s str>; 2],
+        names: &'s ReferenceNames<'s>,
         source: &Value,
         at: &'s str,
         notes: &mut Vec<Note>,
     ) -> Result<(String, DescribedJob), DescriptionError> {
         let pointer = format!("{at}/path");
-        let path = match vendored {
-            Some(path) => path,
-            None => read_local_path(environment.path, &pointer)?,
+        let written = read_local_path(environment.path, &pointer)?;
+        // What begins with `/` begins at the root of the repository, of which the copy keeps the folders.
+        let (path, root) = match vendored {
+            Some(path) => {
+                let root = path.strip_suffix(&written).unwrap_or(&path).trim_end_matches('/').to_owned();
+                (path, root)
+            }
+            None => (written, String::new()),
         };
         let is_package =
             is_packaged_chart(&path) && matches!(find_entry(self.tree, &path), Some(EntryKind::File));
@@ -164,7 +169,7 @@ impl ArgoReader<'_> {
                 .map_err(|error| DescriptionError { pointer: pointer.clone(), ..error })?,
             None => source.clone(),
         };
-        let context = ApplicationSource { environment, names, remote_names, source, pointer: at };
+        let context = ApplicationSource { environment, names, root, source, pointer: at };
         let job = match context.choose_tool(content)? {
             SourceTool::Helm => {
                 context.note_unknown_references(notes);
@@ -181,7 +186,7 @@ impl ArgoReader<'_> {
 }
 
 /// The sources of an Application, with where they are.
-fn list_sources<'v>(spec: &'v Value, at: &str) -> Vec<(String, &'v Value)> {
+pub(crate) fn list_sources<'v>(spec: &'v Value, at: &str) -> Vec<(String, &'v Value)> {
     if let Some(dry) = spec.pointer("/sourceHydrator/drySource") {
         return vec![(format!("{at}/sourceHydrator/drySource"), dry)];
     }
@@ -202,13 +207,19 @@ enum SourceTool {
     Directory,
 }
 
+/// The names by which the sources of an Application are referred to.
+struct ReferenceNames<'s> {
+    all: BTreeSet<&'s str>,
+    /// Those among them of sources in other git repositories.
+    remote: BTreeSet<&'s str>,
+}
+
 /// A source of an Application.
 struct ApplicationSource<'s> {
     environment: BuildEnvironment<'s>,
-    /// The names by which other sources are referred to.
-    names: &'s BTreeSet<&'s str>,
-    /// The names among these of sources in other git repositories.
-    remote_names: &'s BTreeSet<&'s str>,
+    names: &'s ReferenceNames<'s>,
+    /// The folder with the root of its repository.
+    root: String,
     /// Its settings, with those of files in its folder.
     source: Value,
     /// Where it is in the object.
@@ -245,7 +256,8 @@ impl ApplicationSource<'_> {
     fn note_unknown_references(&self, notes: &mut Vec<Note>) {
         for (index, file) in list_texts(self.source.pointer("/helm/valueFiles")).iter().enumerate() {
             let first = file.split('/').next().and_then(|first| first.strip_prefix('$'));
-            let name = first.filter(|name| !self.names.contains(name) && !name.starts_with("ARGOCD_APP_"));
+            let name =
+                first.filter(|name| !self.names.all.contains(name) && !name.starts_with("ARGOCD_APP_"));
             if let Some(name) = name.filter(|name| !name.starts_with('{')) {
                 let message = format!(
                     "no source has the name `{name}`, so that `{file}` is a path from the root of the repo, as for Argo CD"

@@ -53,6 +53,8 @@ pub struct ArgoReader<'f> {
     pub(super) tree: &'f CachedTree<'f>,
     /// The objects that generators look up.
     pub(super) objects: Vec<&'f Object>,
+    /// The names of the Namespaces among them.
+    namespaces: BTreeSet<&'f str>,
     pub(super) clusters: ArgoClusters,
     pub(super) settings: &'f ArgoSettings,
     /// What the `ApplicationSet`s that were read have taken.
@@ -77,7 +79,9 @@ impl<'f> ArgoReader<'f> {
     ) -> Self {
         let objects: Vec<&Object> = objects.into_iter().collect();
         let clusters = ArgoClusters::from_objects(objects.iter().copied(), clusters, settings);
-        Self { tree, objects, clusters, settings, usage, vendored, decisions: None, own: None }
+        let namespaces = objects.iter().filter(|object| object.id.kind == "Namespace");
+        let namespaces = namespaces.map(|object| object.id.name.as_str()).collect();
+        Self { tree, objects, namespaces, clusters, settings, usage, vendored, decisions: None, own: None }
     }
 
     /// Takes this cluster for the one in which Argo CD runs.
@@ -215,7 +219,7 @@ impl<'f> ArgoReader<'f> {
             let pointer = format!("{at}/spec/syncPolicy/syncOptions");
             found.push((
                 pointer,
-                format!("`{CREATE_NAMESPACE}` (the repo has no such Namespace: commit one)"),
+                format!("`{CREATE_NAMESPACE}` (no such Namespace is written: commit one, unless another source builds it)"),
             ));
         }
         let found: Vec<(&str, String)> =
@@ -235,7 +239,7 @@ impl<'f> ArgoReader<'f> {
         let namespace = pointer_text(spec, "/destination/namespace");
         options.into_iter().any(|option| option.as_str() == Some(CREATE_NAMESPACE))
             && !matches!(namespace, "" | "default" | "kube-system" | "kube-public")
-            && !self.objects.iter().any(|object| object.id.kind == "Namespace" && object.id.name == namespace)
+            && !self.namespaces.contains(namespace)
     }
 
     /// The clusters of the destination of an Application.

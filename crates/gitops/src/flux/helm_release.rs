@@ -99,17 +99,15 @@ impl<'f> FluxReader<'f> {
         let ReleaseChart { settings: chart, pointer, reference } = self.charts.read_release(object)?;
         let post_rendering = read_post_rendering(spec, self.settings.has_hooks_in_post_renderers)?;
         FIELDS.note_fields(object, notes);
-        let path = match &reference {
-            Some(reference) => self.vendored.find(reference, pointer)?,
+        // The values files of a chart of a repository of charts are those of the chart; others begin at the root of the repository.
+        let (path, folder) = match &reference {
+            Some(reference) => {
+                let path = self.vendored.find(reference, pointer)?;
+                (path.clone(), path)
+            }
             None => self.find_own_chart(object, chart, pointer)?,
         };
-        // The values files of a chart of a repository are those of the chart. Those of another git repository start at its root.
-        let written = field_text(chart, "chart").trim_start_matches("./").trim_matches('/');
-        let folder = match &reference {
-            Some(_) => path.as_str(),
-            None => path.strip_suffix(written).unwrap_or_default().trim_end_matches('/'),
-        };
-        let values = self.list_values_files(chart, pointer, folder)?;
+        let values = self.list_values_files(chart, pointer, &folder)?;
         let target = field_text(spec, "targetNamespace");
         let namespace = if target.is_empty() { namespace_of(object) } else { target.to_owned() };
         let release = match field_text(spec, "releaseName") {
@@ -155,18 +153,22 @@ impl<'f> FluxReader<'f> {
         object: &Object,
         chart: &Value,
         pointer: &str,
-    ) -> Result<String, DescriptionError> {
+    ) -> Result<(String, String), DescriptionError> {
         let source = format!("{pointer}/sourceRef");
         require_git(chart.get("sourceRef"), &source)?;
         let pointer = format!("{pointer}/chart");
-        let mut path = read_local_path(field_text(chart, "chart"), &pointer)?;
-        if let Some(copy) = self.find_remote_folder(object, chart.get("sourceRef"), &path, &source)? {
-            path = copy;
-        }
+        let written = read_local_path(field_text(chart, "chart"), &pointer)?;
+        let (path, root) = match self.find_remote_folder(object, chart.get("sourceRef"), &written, &source)? {
+            Some(copy) => {
+                let root = copy.strip_suffix(&written).unwrap_or(&copy).trim_end_matches('/').to_owned();
+                (copy, root)
+            }
+            None => (written, String::new()),
+        };
         let is_file = matches!(find_entry(self.tree, &path), Some(EntryKind::File));
         let is_package = is_packaged_chart(&path) && is_file;
         if is_package || inspect_folder(self.tree, &path).is_some_and(FolderContent::has_chart) {
-            return Ok(path);
+            return Ok((path, root));
         }
         Err(DescriptionError::new(&pointer, format!("`{path}` is not a chart of the repo")))
     }

@@ -127,7 +127,10 @@ mod tests {
 
     fn taint(added: Option<&str>) -> MemberTaint {
         let added = added.map(|time| time.parse().unwrap());
-        MemberTaint { key: "a".to_owned(), value: "1".to_owned(), effect: NO_SELECT.to_owned(), added }
+        let (key, value, effect) = ("a".to_owned(), "1".to_owned(), NO_SELECT.to_owned());
+        let stated =
+            federate_kubernetes::Taint { key: key.clone(), value: value.clone(), effect: effect.clone() };
+        MemberTaint { key, value, effect, added, stated }
     }
 
     fn toleration(operator: &str, value: &str, seconds: Option<i64>) -> Toleration {

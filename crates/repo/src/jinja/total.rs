@@ -97,6 +97,7 @@ impl RenderingBudget {
             object: None,
             message: format!("rendering the `.j2` templates for all clusters takes {what} in total"),
             help: Some("make the templates smaller, or render them for fewer clusters".to_owned()),
+            cause: None,
         })
     }
 }

@@ -12,7 +12,7 @@ use federate_gitops::vendored::VENDOR_HELP;
 use federate_gitops::{
     ArgoReader, ArgoSettings, BuildChanges, DescribedJob, DescribedSource, DescriptionError, FluxReader,
     FluxSettings, GenerationUsage, KustomizationRules, Note, OwnRepository, is_argo_source, is_flux_source,
-    list_kubeconfig_names,
+    name_kubeconfig_cluster,
 };
 use federate_kubernetes::finding::join_names;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, Severity};
@@ -382,8 +382,8 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
             projects: None,
         };
         let own = self.find_own_repository();
-        // Those of one Argo CD differ only in the cluster in which it runs.
-        let mut argo: Option<ArgoReader<'_>> = None;
+        // Those that see what is written only differ in the cluster in which they run.
+        let mut shared: Option<ArgoReader<'_>> = None;
         let is_newer = config.flux.is_at_least_2_9();
         let flux_settings =
             FluxSettings { has_strict_substitution: is_newer, has_hooks_in_post_renderers: is_newer };
@@ -400,13 +400,13 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
                 FluxReader::new(self.runner.tree, objects, flux_settings, vendored, &own)
             });
             // Argo CD runs where an item of `sources` says, or where the configuration does.
-            let argo = argo.get_or_insert_with(|| {
-                let built = self.installations.iter().filter(|one| one.controller == Controller::ArgoCd);
-                let all = self.runner.files.written_objects().chain(built.flat_map(|one| &one.objects));
-                ArgoReader::new(self.runner.tree, self.clusters, all, &argo_settings, &self.usage, vendored)
-                    .with_decisions(self.runner.decisions)
-                    .with_own_repository(&own)
-            });
+            let mut single;
+            let argo = if runs.objects.is_empty() {
+                shared.get_or_insert_with(|| self.build_argo_reader(&[], &argo_settings, &own))
+            } else {
+                single = self.build_argo_reader(&runs.objects, &argo_settings, &own);
+                &mut single
+            };
             argo.run_in_cluster(runs.cluster.clone().or_else(|| self.own_cluster.clone()));
             for (index, found) in of_installation {
                 let read = match &flux {
@@ -441,8 +441,22 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
             }
         }
         builds.findings.extend(group_notes(notes));
-        self.assumed.extend(own.list_assumed().into_iter().map(str::to_owned));
+        self.assumed.extend(own.take_assumed());
         (sources, failed)
+    }
+
+    /// A reader of what is written, and of what was built for one Argo CD.
+    fn build_argo_reader<'a>(
+        &'a self,
+        built: &'a [Object],
+        settings: &'a ArgoSettings,
+        own: &'a OwnRepository,
+    ) -> ArgoReader<'a> {
+        let all = self.runner.files.written_objects().chain(built);
+        let vendored = &self.runner.vendored;
+        ArgoReader::new(self.runner.tree, self.clusters, all, settings, &self.usage, vendored)
+            .with_decisions(self.runner.decisions)
+            .with_own_repository(own)
     }
 
     /// The addresses of the git repository of this repo, by what is written and was found.
@@ -455,7 +469,8 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
 
     /// The warning that objects name several repositories, all of which were taken for this one.
     fn report_assumed(&self) -> Option<Finding> {
-        if self.assumed.is_empty() {
+        // At most one of them is this repo.
+        if self.assumed.len() < 2 {
             return None;
         }
         let names: Vec<&str> = self.assumed.iter().map(String::as_str).collect();
@@ -478,8 +493,8 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
         by: &Object,
     ) -> Result<Option<ClusterName>, DescriptionError> {
         let Some(config) = &source.kube_config else { return Ok(None) };
-        let names = list_kubeconfig_names(config, by.id.namespace.as_deref().unwrap_or_default());
-        match names.into_iter().find_map(|name| self.by_name.get(name)) {
+        let name = name_kubeconfig_cluster(config, by.id.namespace.as_deref().unwrap_or_default());
+        match self.by_name.get(name) {
             Some(cluster) => Ok(Some(cluster.name.clone())),
             None if self.clusters.is_empty() => Ok(None),
             None => Err(DescriptionError::new(
@@ -798,7 +813,7 @@ fn group_notes(notes: Vec<(Note, &Object)>) -> Vec<Finding> {
 
 /// Whether objects of Flux and Argo CD may refer to an object: values, variables, sources and decisions.
 fn is_referred_to(object: &Object) -> bool {
-    matches!(object.id.kind.as_str(), "ConfigMap" | "Secret" | "FluxInstance")
+    matches!(object.id.kind.as_str(), "ConfigMap" | "Secret" | "Namespace" | "FluxInstance")
         || object.id.group().ends_with(".fluxcd.io")
         || object.body.get("status").is_some()
 }

@@ -61,7 +61,8 @@ impl ChangedDestinations<'_> {
 /// The clusters of an object, as the end of a phrase about it; empty if they are not known.
 fn describe_clusters(change: &DestinationChange, names: impl Fn(&[&ClusterName]) -> String) -> String {
     let write = |clusters: &[ClusterName]| match clusters {
-        [] => "the cluster of Argo CD".to_owned(),
+        [] if change.object.kind == "Application" => "the cluster in which Argo CD runs".to_owned(),
+        [] => "the cluster in which Flux runs".to_owned(),
         clusters => names(&clusters.iter().collect::<Vec<_>>()),
     };
     match change.kind {

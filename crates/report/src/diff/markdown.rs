@@ -95,7 +95,7 @@ pub fn format_comment(diff: &Diff<'_>, files: &CommentOptions, all: &str) -> Str
     let sets = ClusterSetNames::new(&diff.inventory);
     let comment = Comment { diff, files, sets, edits: EditGroups::new(&diff.changes.causes) };
     let mut sections = Vec::new();
-    let is_listed = files.full || !diff.is_first();
+    let is_listed = files.full || !diff.is_first;
     let mut head = if diff.changes.is_empty() {
         format!(
             "{COMMENT_MARKER}\n### federate: no changes\n\n{sides}: both revisions render the same manifests for every cluster.\n"

@@ -86,7 +86,7 @@ pub fn format_diff(diff: &Diff<'_>, detail: DiffDetail, style: TextStyle) -> Str
     if !style.quiet {
         let _ = writeln!(out, "{summary}");
     }
-    let is_listed = style.full || !diff.is_first();
+    let is_listed = style.full || !diff.is_first;
     if !is_listed && !style.quiet {
         let _ = writeln!(out, "{}", diff.describe_first(str::to_owned));
     }
@@ -594,7 +594,8 @@ impl Report<'_> {
             [(&self.diff.findings, "New findings"), (&self.diff.resolved, "Resolved findings")]
         {
             // A side without clusters has warnings about that alone.
-            if rows.is_empty() || (self.diff.is_first() && title == "Resolved findings") {
+            let is_hidden = self.diff.is_first && !self.style.full && title == "Resolved findings";
+            if rows.is_empty() || is_hidden {
                 continue;
             }
             self.write_heading(out, title);

@@ -87,8 +87,8 @@ impl ApplicationSource<'_> {
     ) -> Result<String, DescriptionError> {
         let refuse = |why: String| DescriptionError::new(pointer, why);
         let (first, below) = written.split_once('/').unwrap_or((written, ""));
-        let is_reference = first.strip_prefix('$').is_some_and(|name| self.names.contains(name));
-        if first.strip_prefix('$').is_some_and(|name| self.remote_names.contains(name)) {
+        let is_reference = first.strip_prefix('$').is_some_and(|name| self.names.all.contains(name));
+        if first.strip_prefix('$').is_some_and(|name| self.names.remote.contains(name)) {
             let why = format!(
                 "the values file `{written}` is in another repository, and only what is in the repo is read"
             );
@@ -105,7 +105,7 @@ impl ApplicationSource<'_> {
                     .with_help("commit the file to the repo: values are never fetched"));
             }
             match file.strip_prefix('/') {
-                Some(path) => path.trim_start_matches('/').to_owned(),
+                Some(path) => join_path(&self.root, path.trim_start_matches('/')),
                 None => format!("{chart}/{file}"),
             }
         };

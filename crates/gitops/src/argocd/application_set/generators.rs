@@ -18,7 +18,6 @@ use super::usage::MAX_APPLICATIONS;
 use crate::argocd::clusters::{ArgoCluster, LOCAL_NAME, LOCAL_SERVER};
 use crate::argocd::reader::ArgoReader;
 use crate::description::DescriptionError;
-use crate::own_repository::RepositoryRole;
 
 /// The deepest nesting of generators, as with Argo CD.
 const MAX_DEPTH: usize = 2;
@@ -316,7 +315,7 @@ impl<'r> Generation<'r> {
             return Err(DescriptionError::new("/spec/template/spec/project", why));
         }
         let address = federate_kubernetes::object::field_text(generator, "repoURL");
-        if self.reader.own.is_some_and(|own| own.find_role(address) == RepositoryRole::Remote) {
+        if self.reader.own.is_some_and(|own| own.is_remote(address, || true)) {
             let why = "the generator reads another git repository, and only what is in the repo is read";
             return Err(DescriptionError::new(&format!("{at}/repoURL"), why).with_help(
                 "write its folders or files as elements of a list; if it is this repository, add its address to `repositories` in \
