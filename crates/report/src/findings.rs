@@ -260,16 +260,18 @@ fn describe_others(group: &FindingGroup<'_>, full: bool, search: &mut Search<'_>
 }
 
 /// The indices of the groups that are shown in full. Each cause (a code with its remedy) has its first finding
-/// shown before any has its second, and so has each code, so that many equal findings hide no other.
+/// shown before any has its second, and so has each code, so that many equal findings hide no other. After the first of each
+/// cause, warnings take no place of errors.
 fn choose_groups(groups: &[FindingGroup<'_>], most: usize) -> BTreeSet<usize> {
     let mut of_cause: BTreeMap<(&str, Option<&str>), usize> = BTreeMap::new();
     let mut of_code: BTreeMap<(&str, usize), usize> = BTreeMap::new();
-    let mut turns: Vec<(usize, usize, usize)> = Vec::with_capacity(groups.len());
+    let mut turns: Vec<(Option<Severity>, usize, usize, usize)> = Vec::with_capacity(groups.len());
     for (index, FindingGroup { first: finding, .. }) in groups.iter().enumerate() {
         let alike = of_cause.entry((finding.code, finding.help.as_deref())).or_default();
         let turn = std::mem::replace(alike, *alike + 1);
         let alike = of_code.entry((finding.code, turn)).or_default();
-        turns.push((turn, std::mem::replace(alike, *alike + 1), index));
+        let severity = (turn > 0).then_some(finding.severity);
+        turns.push((severity, turn, std::mem::replace(alike, *alike + 1), index));
     }
     turns.sort_unstable();
     turns.into_iter().take(most).map(|(.., index)| index).collect()
