@@ -3,7 +3,7 @@
 //! Every cluster has an index in the inventory, which is in name order. Clusters that have not joined are
 //! ignored.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
@@ -28,6 +28,7 @@ pub(super) use exclusion::{ClusterExclusion, UnitCause};
 pub(super) use stats::GPU;
 
 use eligibility::ClusterFilters;
+use exclusion::ShareExplainer;
 use limits::ReplicaLimits;
 use stats::ClusterStats;
 
@@ -231,8 +232,8 @@ pub(super) fn schedule_unit(
         Err(why) => return ScheduleResult::Failed(why),
     };
     if let Some(trace) = &mut trace {
-        let left_out = feasible.iter().filter(|member| chosen.iter().all(|one| one.index != member.index));
-        for member in left_out {
+        let taken: BTreeSet<usize> = chosen.iter().map(|member| member.index).collect();
+        for member in feasible.iter().filter(|member| !taken.contains(&member.index)) {
             let why = "eligible, but maxClusters leaves it out: others come first";
             trace.unused[member.index] = Some(ClusterExclusion::by_field(why, "maxClusters"));
         }
@@ -264,9 +265,9 @@ fn divide_replicas(
     };
     if let Some(trace) = trace {
         trace.steps.extend(steps.unwrap_or_default());
+        let explainer = ShareExplainer::new(subject, wanted, chosen, &bounds);
         for (at, member) in chosen.iter().enumerate().filter(|(at, _)| replicas[*at] == 0) {
-            trace.unused[member.index] =
-                Some(exclusion::explain_no_share(subject, wanted, chosen, at, &bounds));
+            trace.unused[member.index] = Some(explainer.explain_no_share(at));
         }
     }
     let given = chosen.iter().zip(replicas).filter(|(_, replicas)| *replicas != 0);
