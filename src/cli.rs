@@ -14,6 +14,7 @@ use std::path::PathBuf;
 
 use anstream::AutoStream;
 use anstream::stream::RawStream;
+use clap::error::{ContextKind, ContextValue};
 use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
 
 mod access;
@@ -132,9 +133,16 @@ enum Command {
 pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
     // Answers shells that ask for the values of a word, and ends then.
     clap_complete::CompleteEnv::with_factory(Cli::command).complete();
-    let cli = match Cli::try_parse_from(cluster_names::repeat_option(args)) {
+    let args = cluster_names::repeat_option(args);
+    let writes_folder = args.iter().any(|arg| arg == "render");
+    let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
-        Err(error) => return print_usage(&error),
+        Err(mut error) => {
+            if writes_folder {
+                suggest_out(&mut error);
+            }
+            return print_usage(&error);
+        }
     };
     choose_color(cli.color);
     cli.builds.choose();
@@ -166,6 +174,21 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
             print_notice(&format!("error: {}\n", escape_text(&message)));
             Exit::Error
         }
+    }
+}
+
+/// Suggests `--out` where the value of `--output` is none of its formats, and is like none.
+fn suggest_out(error: &mut clap::Error) {
+    let text_of = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.as_str(),
+        _ => "",
+    };
+    let value = text_of(ContextKind::InvalidValue).to_owned();
+    let is_output = text_of(ContextKind::InvalidArg).contains("--output") && !value.is_empty();
+    if is_output && error.get(ContextKind::SuggestedValue).is_none() {
+        let tip =
+            format!("'--output' is a format; did you mean '--out {value}', the folder for the manifests?");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
 }
 

@@ -17,7 +17,7 @@ use federate_dialects::DIALECTS;
 use federate_engine::{DraftedInventory, draft_inventory};
 use federate_kubernetes::ObjectRef;
 use federate_kubernetes::finding::join_names;
-use federate_repo::Role;
+use federate_repo::{Repo, Role};
 use federate_session::{Session, SessionOptions, ToolLayout};
 use federate_source::WorkTree;
 
@@ -169,7 +169,7 @@ impl InitCommand {
             out.push_str(&format!("note: {note}\n"));
         }
         if !self.dry_run {
-            out.push_str(&self.next_steps(&starter, &situation));
+            out.push_str(&self.next_steps(&starter, &situation, &proposed));
         }
         if self.dry_run {
             print_unchanged(&out)?;
@@ -384,10 +384,15 @@ impl InitCommand {
     }
 
     /// What to do next.
-    fn next_steps(&self, starter: &Starter, situation: &Situation<'_>) -> String {
+    fn next_steps(
+        &self,
+        starter: &Starter,
+        situation: &Situation<'_>,
+        proposed: &ProposedSources<'_>,
+    ) -> String {
         let repo = self.repo_argument();
         let mut steps = Vec::new();
-        if situation.session.repo().templates.is_empty() {
+        if !has_manifests(situation.session.repo(), proposed) {
             steps.push("add the manifests of your apps to the folder".to_owned());
         }
         steps.extend(starter.note.filter(|_| !situation.has_policies).map(str::to_owned));
@@ -396,6 +401,15 @@ impl InitCommand {
         steps.push(format!("federate render{repo} --out out    # the manifests of each cluster"));
         format!("\nNext:\n  {}\n", steps.join("\n  "))
     }
+}
+
+/// Whether the folder has manifests: as they are, in bundles of a control plane, or built from sources that it describes.
+fn has_manifests(repo: &Repo, proposed: &ProposedSources<'_>) -> bool {
+    !repo.templates.is_empty()
+        || !repo.builds.is_empty()
+        || !repo.describing.is_empty()
+        || repo.claimed.iter().any(|claimed| claimed.role == Role::Bundle)
+        || proposed.objects().next().is_some()
 }
 
 /// Whether a file is the configuration.

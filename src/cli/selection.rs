@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::CommandError;
 use federate_repo::{ConfigChoice, EmptyTree, FileTree, ReadOptions, RepoFile, normalize_path};
-use federate_source::WorkTree;
+use federate_source::{WorkTree, find_nearest_path};
 
 /// Arguments that choose files of the repo.
 #[derive(Clone, Debug, Default, Args)]
@@ -120,7 +120,12 @@ fn missing_path_error(option: &str, repo: &Path, path: &str) -> CommandError {
     // The path may have been meant from the current folder, as completions write it.
     let from_here = WorkTree::open(repo).ok().and_then(|tree| tree.relative_path(Path::new(path)));
     let meant = from_here.filter(|meant| meant != path && repo.join(meant).exists());
-    let meant = meant.map(|meant| format!(": write {option} {meant}")).unwrap_or_default();
+    let near = || {
+        let near = find_nearest_path(&repo.join(path))?;
+        let near = near.strip_prefix(repo).ok()?.to_str().map(str::to_owned);
+        near.map(|near| format!("; did you mean `{near}`?"))
+    };
+    let meant = meant.map(|meant| format!(": write {option} {meant}")).or_else(near).unwrap_or_default();
     CommandError::Failed(format!(
         "{option} {path}: the repo {} has no such file or folder; the path is relative to the repo{meant}",
         repo.display()

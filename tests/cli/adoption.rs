@@ -46,6 +46,37 @@ fn karmada_overwrites_where_it_may() {
 }
 
 #[test]
+fn without_a_control_plane_an_object_that_exists_is_adopted_by_a_flag() {
+    let sandbox = Sandbox::new()
+        .file("federate.yaml", "clusters: [{name: m1}]\nunplaced: everywhere\n")
+        .file("namespace.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n")
+        .file("web.yaml", WEB)
+        .file(
+            ".live/m1/namespace.yaml",
+            "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, uid: u, labels: {kubernetes.io/metadata.name: shop}}\n",
+        )
+        .file(".live/m1/web.yaml", there("").replace("nginx:1.27", "nginx:1.20"));
+    let ran = sandbox.run("apply --dry-run=client --observed .live -o json").code(2);
+    assert!(!ran.out.contains("conflictResolution"), "{}", ran.out);
+    let json = ran.json();
+    let reason = |kind: &str| {
+        let actions = json["actions"].as_array().unwrap();
+        let action = actions.iter().find(|action| action["object"]["kind"] == kind).unwrap();
+        action["reason"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(
+        reason("Namespace"),
+        "it exists already, as it is rendered, and federate does not manage it; --adopt if-no-diff would adopt it"
+    );
+    assert_eq!(
+        reason("Deployment"),
+        "it exists already, and federate does not manage it; --adopt if-no-restart would adopt it"
+    );
+    let ran = sandbox.run("apply --dry-run=client --observed .live --adopt if-no-diff -o json");
+    assert!(ran.out.contains("\"adopt\""), "{}", ran.out);
+}
+
+#[test]
 fn kubeadmiral_names_the_annotation_that_is_missing() {
     let inventory = "apiVersion: core.kubeadmiral.io/v1alpha1\nkind: FederatedCluster\nmetadata: {name: m1}\n---\n\
                      apiVersion: core.kubeadmiral.io/v1alpha1\nkind: PropagationPolicy\nmetadata: {name: pp, namespace: shop}\n\

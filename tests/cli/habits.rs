@@ -15,6 +15,17 @@ fn history() -> Sandbox {
 }
 
 #[test]
+fn a_folder_where_a_format_belongs_leads_to_the_option_for_folders() {
+    let sandbox = Sandbox::web();
+    let ran = sandbox.run("render -o out").code(2);
+    assert!(ran.err.contains("did you mean '--out out'"), "{ran:#?}");
+    for line in ["render -o jsn", "plan -o out"] {
+        let ran = sandbox.run(line).code(2);
+        assert!(!ran.err.contains("--out "), "{ran:#?}");
+    }
+}
+
+#[test]
 fn revisions_stand_where_git_has_them() {
     let sandbox = history();
     for line in [

@@ -303,6 +303,25 @@ fn the_workflow_is_for_the_branch_and_the_forge_of_the_repository() {
 }
 
 #[test]
+fn only_a_folder_without_manifests_is_asked_for_some() {
+    const STEP: &str = "  add the manifests of your apps to the folder\n";
+    let empty = Sandbox::new().file("README.md", "# deploy\n").run("init --cluster m1").code(0);
+    assert!(empty.out.contains(STEP), "{empty:#?}");
+    let set = "apiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: apps, namespace: argocd}\nspec:\n  \
+               generators: [{clusters: {}}]\n  template:\n    metadata: {name: '{{name}}'}\n    spec:\n      project: default\n      \
+               source: {repoURL: https://git.example.com/apps.git, path: apps}\n      destination: {name: '{{name}}'}\n";
+    let sandbox = Sandbox::new().file("argocd/apps.yaml", set);
+    let first = sandbox.run("init --cluster m1").code(0);
+    assert!(
+        first.out.contains("- argocd:") || sandbox.read("federate.yaml").contains("- argocd:"),
+        "{first:#?}"
+    );
+    assert!(!sandbox.run("init").out.contains(STEP), "{first:#?}");
+    let found = sandbox.run("check");
+    assert!(!found.out.contains("contains no Kubernetes object"), "{found:#?}");
+}
+
+#[test]
 fn folders_that_other_tools_apply_are_named() {
     let flux = "apiVersion: kustomize.toolkit.fluxcd.io/v1
 kind: Kustomization

@@ -33,6 +33,12 @@ fn objects_of_control_planes_are_no_templates() {
     assert!(ran.out.contains("clean: 1 template"), "{}", ran.out);
     assert!(ran.out.contains("13 objects stay on the control plane"), "{}", ran.out);
     assert!(ran.out.contains("1 FederatedHPA"), "{}", ran.out);
+    assert!(!ran.out.contains("no manifests to place"), "{}", ran.out);
+    let hub_only = Sandbox::new().file("hub.yaml", documents(KEPT)).run("check");
+    assert!(
+        hub_only.out.contains("the repo has no manifests to place: add those that they deploy"),
+        "{hub_only:#?}"
+    );
     let ran = repo.run("plan --fail-on unmatched").code(0);
     assert!(ran.err.contains("note: 13 objects stay on the control plane"), "{}", ran.err);
     let plan = repo.run("plan -o json").code(0).json();

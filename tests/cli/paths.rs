@@ -49,6 +49,19 @@ fn a_path_that_does_not_exist_is_an_error_that_says_where_it_is() {
         assert!(ran.err.contains("--path envs/prd: the repo . has no such file or folder"), "{ran:#?}");
         assert!(ran.out.is_empty(), "{ran:#?}");
     }
+    for (line, meant) in [
+        ("plan --path shared --path envs/prd", "envs/prod"),
+        ("check ens/dev", "envs/dev"),
+        ("check envs/dve/", "envs/dev"),
+        ("init ENVS --cluster m1", "envs"),
+    ] {
+        let ran = sandbox.run(line).code(2);
+        assert!(ran.err.ends_with(&format!("; did you mean `{meant}`?\n")), "{ran:#?}");
+    }
+    for line in ["check envs/dev/prod", "check elsewhere", "check ens/elsewhere"] {
+        let ran = sandbox.run(line).code(2);
+        assert!(ran.err.ends_with("no such file or folder\n"), "{ran:#?}");
+    }
     for path in ["../x", "envs/../../x", "/elsewhere"] {
         let ran = sandbox.run(&format!("plan --path {path}")).code(2);
         assert!(ran.err.contains("is refused: it"), "{ran:#?}");

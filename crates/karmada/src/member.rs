@@ -27,6 +27,9 @@ const CONFLICT_RESOLUTION: &str = "work.karmada.io/conflict-resolution";
 /// The status of an action without further information.
 const STATUS_OK: &str = "OK";
 
+/// The status of an object that Karmada does not adopt.
+const ALREADY_EXISTS: &str = "AlreadyExists";
+
 /// The action in a cluster.
 pub(super) fn reconcile_object(
     plane: &KarmadaPlanner<'_>,
@@ -45,7 +48,7 @@ pub(super) fn reconcile_object(
         return Some(ControlPlaneAction::do_nothing("SuspendDispatching"));
     }
     let variant = manifest::render_for_cluster(plane, placement, template, &cluster.name)?;
-    Some(match variant.rendered {
+    let action = match variant.rendered {
         Err(withheld) => ControlPlaneAction::do_nothing(withheld.status),
         Ok(mut rendered) => {
             let overwrites = manifest::allows_overwrite(plane, placement);
@@ -59,7 +62,10 @@ pub(super) fn reconcile_object(
                 Ok(body)
             })
         }
-    })
+    };
+    // Objects that the configuration places in a repo without Karmada have no control plane that could adopt them.
+    let has_control_plane = plane.implicit || placement.policy.is_some() || !placement.required_by.is_empty();
+    (has_control_plane || action.status != ALREADY_EXISTS).then_some(action)
 }
 
 /// The action in a cluster for the `ResourceQuota` of a quota.
@@ -129,7 +135,7 @@ fn decide_by(
     let resolution = desired.pointer("/metadata/annotations").and_then(|a| a.get(CONFLICT_RESOLUTION));
     let adopts = !is_managed(live);
     if adopts && resolution.and_then(Value::as_str) != Some("overwrite") {
-        return ControlPlaneAction::do_nothing("AlreadyExists").with_hint(
+        return ControlPlaneAction::do_nothing(ALREADY_EXISTS).with_hint(
             "that takes `conflictResolution: Overwrite` in its policy, or on it the annotation \
              `work.karmada.io/conflict-resolution: overwrite`",
         );

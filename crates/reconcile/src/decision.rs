@@ -291,7 +291,7 @@ fn adopt_object(
         None => match input.control_plane.action_by_marks() {
             Some(action) if action.adopts || !matches!(action.op, federate_dialect::SyncOp::Nothing) => None,
             Some(action) => Some(not_adopted(&action)),
-            None => Some("it exists already; --adopt if-no-restart would adopt it".to_owned()),
+            None => Some(unmanaged_by_any(&taken.action)),
         },
     };
     match refused {
@@ -312,6 +312,13 @@ fn report_conflict(
     let taken = update_object(input, completed, TransferFrom::NoManager, ActionKind::Adopt, settings);
     decision.action.diffs = taken.action.diffs.into_iter().filter_map(without_label).collect();
     decision
+}
+
+/// Why an object that no control plane manages is not adopted, and which flag would adopt it.
+fn unmanaged_by_any(taken: &Action) -> String {
+    let is_same = taken.diffs.iter().cloned().all(|diff| without_label(diff).is_none());
+    let (state, mode) = if is_same { (", as it is rendered", "if-no-diff") } else { ("", "if-no-restart") };
+    format!("it exists already{state}, and federate does not manage it; --adopt {mode} would adopt it")
 }
 
 /// Why the control plane does not adopt an object, and which of its settings or of federate's flags would make it.

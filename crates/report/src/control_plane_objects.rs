@@ -18,8 +18,13 @@ pub fn control_plane_line(repo: &Repo) -> Option<String> {
     }
     let kinds: Vec<String> = counts.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
     let (verb, are) = if total == 1 { ("stays", "is") } else { ("stay", "are") };
+    let next = if repo.templates.is_empty() {
+        "; the repo has no manifests to place: add those that they deploy, to see where these go"
+    } else {
+        ""
+    };
     Some(format!(
-        "{} {verb} on the control plane and {are} not placed: {}",
+        "{} {verb} on the control plane and {are} not placed: {}{next}",
         format_count(total, "object"),
         kinds.join(", ")
     ))

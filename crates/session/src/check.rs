@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 use federate_engine::TOO_MUCH_WORK;
+use federate_kubernetes::finding::format_count;
 use federate_kubernetes::{Finding, ObjectRef, Origin, Severity, work};
 use federate_repo::Role;
 use federate_whatif::{may_hold_scenarios, read_scenarios};
@@ -101,6 +102,14 @@ impl Session {
     /// Findings about what a repo needs and this one lacks: objects, clusters, policies.
     pub fn report_missing(&self) -> Vec<Finding> {
         let repo = self.repo();
+        if repo.templates.is_empty() && repo.claimed.is_empty() && !repo.describing.is_empty() {
+            let number = format_count(repo.describing.len(), "object");
+            let message = format!(
+                "the repo contains only {number} of Flux and Argo CD, from which nothing is built here"
+            );
+            let help = "what they name in other repositories is built once `federate vendor` has written it to the repo";
+            return vec![warn_of_repo("empty-repo", &message, help)];
+        }
         if repo.templates.is_empty() && repo.claimed.is_empty() {
             let help = "name the folder with the manifests, check `paths` and `exclude` in federate.yaml, or start with \
                         `federate init --cluster NAME…`";

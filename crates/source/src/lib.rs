@@ -4,4 +4,4 @@ pub mod git;
 mod missing_entries;
 mod work_tree;
 
-pub use work_tree::WorkTree;
+pub use work_tree::{WorkTree, find_nearest_path};

@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use crate::missing_entries::{MissingEntries, find_missing_entries};
+use federate_kubernetes::schema::find_nearest;
 use federate_kubernetes::{Finding, Severity};
 use federate_repo::file_tree::{EntryKind, FileTree, MAX_FILE_BYTES, TreeEntry, TreeError};
 
@@ -28,11 +29,38 @@ fn unreadable_root(root: &Path, why: &str) -> Finding {
     Finding::in_file(Severity::Error, "unreadable", &file, None, message)
 }
 
+/// Why a folder cannot be opened, with the path that was probably meant.
+fn describe_unopened(root: &Path, error: &io::Error) -> String {
+    let meant = find_nearest_path(root).map(|near| format!("; did you mean `{}`?", near.display()));
+    format!("{}{}", to_source_error(error), meant.unwrap_or_default())
+}
+
+/// The existing path nearest to one that does not exist: with another name, at most two edits away, for its first part that is
+/// missing.
+pub fn find_nearest_path(path: &Path) -> Option<PathBuf> {
+    let missing =
+        path.ancestors().take_while(|part| !part.as_os_str().is_empty() && !part.exists()).last()?;
+    let parent = missing.parent()?;
+    let folder = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    let entries = fs::read_dir(folder).ok()?.take(MAX_SIBLINGS);
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+    names.sort();
+    let known: Vec<&str> = names.iter().map(String::as_str).collect();
+    let near = parent.join(find_nearest(missing.file_name()?.to_str()?, &known)?);
+    let rest = path.strip_prefix(missing).ok()?;
+    let meant = if rest.as_os_str().is_empty() { near } else { near.join(rest) };
+    meant.exists().then_some(meant)
+}
+
+/// Among how many entries of a folder the name of a missing one is searched.
+const MAX_SIBLINGS: usize = 1000;
+
 impl WorkTree {
     /// Opens a folder.
     pub fn open(root: &Path) -> Result<Self, Finding> {
         let canonical =
-            fs::canonicalize(root).map_err(|e| unreadable_root(root, &to_source_error(&e).to_string()))?;
+            fs::canonicalize(root).map_err(|e| unreadable_root(root, &describe_unopened(root, &e)))?;
         if !canonical.is_dir() {
             return Err(
                 unreadable_root(root, "it is not a folder").with_help("name the folder with the manifests")

@@ -628,7 +628,8 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
         let runs = self.installations.get(open.installation);
         let pointer = runs
             .map_or_else(String::new, |runs| format!("/sources/{}/{}", runs.index, runs.controller.key()));
-        let message = format!("the folder `{}` cannot be built: {}", open.source.path, error.why);
+        let folder = if open.source.path.is_empty() { "." } else { &open.source.path };
+        let message = format!("the folder `{folder}` cannot be built: {}", error.why);
         let at = self.runner.files.locate_config(&pointer);
         self.runner.files.config_finding("build-failed", at, &pointer, &message, error.help)
     }
