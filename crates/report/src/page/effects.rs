@@ -17,12 +17,12 @@ const MAX_NAMED: usize = 3;
 const MAX_SHIFTS: usize = 4;
 
 /// What happens to an object, and whether it goes on in another cluster.
-type Effect = (VerdictFlag, bool);
+type ObjectEffect = (VerdictFlag, bool);
 
 /// What follows from the edits of one group.
 #[derive(Default)]
 pub(super) struct EditEffects<'p, 'a> {
-    objects: BTreeMap<Effect, Vec<&'p PageObject<'a>>>,
+    objects: BTreeMap<ObjectEffect, Vec<&'p PageObject<'a>>>,
 }
 
 impl<'p, 'a> EditEffects<'p, 'a> {

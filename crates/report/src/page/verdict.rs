@@ -54,6 +54,9 @@ impl PageContent for PageDocument<'_> {
         let effects = EditEffects::collect(self, &edits);
         let explained: BTreeSet<&ObjectRef> =
             effects.iter().flat_map(EditEffects::unplaced_objects).map(|object| object.object).collect();
+        out.push_str(
+            "<section class=\"card\" id=\"fleet\" aria-labelledby=\"fleet-title\" hidden><h2 id=\"fleet-title\">The fleet</h2><div class=\"body\"></div></section>\n",
+        );
         out.push_str("<div class=\"cards\">\n");
         match &self.losses {
             Some(losses) => write_worst_losses(out, self, losses),
