@@ -67,18 +67,34 @@ await test('the tiles are the numbers of diff -o json', async () => {
     assert.equal(await page.locator('#sentence').textContent(), sentence);
     const names = { runsNowhere: 'runsNowhere', doesNotFit: 'doesNotFit', moves: 'moves', restarts: 'restarts', scaled: 'scaled', added: 'added', fields: 'fields' };
     for (const [flag, count] of Object.entries(names)) {
-      const text = await page.locator(`.tile[data-flag=${flag}] .number`).textContent();
+      const [text = '0'] = await page.locator(`.tile[data-flag=${flag}] .number`).allTextContents();
       assert.equal(Number(text), counts[count], flag);
     }
     await close();
   }
 });
 
+await test('each edit stands beside what follows from it, and the fleet adds up', async () => {
+  const { page, close } = await open(pages.large);
+  const rows = page.locator('[aria-labelledby=edits] li');
+  assert.match(await rows.first().locator('.edit').textContent(), /PropagationPolicy shop\/web.*policy\.yaml:\d+/);
+  assert.match(await rows.first().locator('.follows').textContent(), /⇄ move .*and 57 more objects/);
+  assert.equal(await page.locator('#fleet .box').count(), 40);
+  const names = await page.locator('#fleet .box').evaluateAll((boxes) => boxes.map((box) => box.title));
+  const net = names.map((title) => Number((/([+−]\d+) replica/.exec(title)?.[1] ?? '0').replace('−', '-')));
+  assert.ok(net.some((number) => number > 0) && net.reduce((sum, number) => sum + number) === 0, names.join('; '));
+  await page.locator('#fleet .box').first().click();
+  assert.equal(await page.locator('#filter').inputValue(), 'cluster:member-001');
+  await page.locator('#fleet .box').first().click();
+  assert.equal(await page.locator('#filter').inputValue(), '');
+  await close();
+});
+
 await test('what moves is not new', async () => {
   const { page, close } = await open(pages.large);
   const number = (flag) => page.locator(`.tile[data-flag=${flag}] .number`).textContent();
   assert.equal(await number('moves'), '120');
-  assert.equal(await number('added'), '0');
+  assert.equal(await page.locator('.tile[data-flag=added]').count(), 0);
   await close();
 });
 

@@ -100,7 +100,7 @@ function createCapacityRow(row, names) {
  * @param {import('./data.js').ResourceChange} change
  * @returns {Node[]}
  */
-function createBar(resource, change) {
+export function createBar(resource, change) {
   const [all, left, was] = [change.allocatable, change.leftAfter, change.leftBefore].map(parseQuantity);
   if (left === undefined || !all) {
     const asked = parseQuantity(change.requestedAfter) || 0;

@@ -193,6 +193,12 @@ export class Page {
     this.update();
   }
 
+  /** Filters by a text alone, or no more. @param {string} text */
+  toggleText(text) {
+    this.filter.value = this.text === text ? '' : text;
+    this.setText(this.filter.value);
+  }
+
   /** @param {string} flag */
   toggleFlag(flag) {
     if (!this.flags.delete(flag)) this.flags.add(flag);

@@ -8,6 +8,7 @@ import { PlacementCells } from './cells.js';
 import { drawMoves } from './moves.js';
 import { drawValues } from './values.js';
 import { drawCapacity } from './capacity.js';
+import { drawFleet } from './fleet.js';
 import { drawFindings } from './findings.js';
 import { applyLoss, drawLosses } from './losses.js';
 import { drawPane } from './pane.js';
@@ -95,6 +96,8 @@ class PlacementView extends PageView {
   drawSections(page) {
     const model = getModel(page);
     if (this.live) getElement('verdict').after(this.live.element);
+    const toggle = this.now && this.createToggle(page, this.now);
+    drawFleet(model, page.showSection('fleet'), toggle || ((cluster) => page.toggleText('cluster:' + cluster)));
     if (this.now && this.now.data.losses) drawLosses(this.now, page.showSection('losses'), this.loss, { show: (loss) => this.showLossFromTable(page, loss), openItem: (item) => page.open(item) });
     if (document.getElementById('capacity')) drawCapacity(model, page.showSection('capacity'));
     if (document.getElementById('findings')) drawFindings(model, page.showSection('findings'), (item) => page.open(item));

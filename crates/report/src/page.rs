@@ -20,6 +20,7 @@ use sha2::{Digest, Sha256};
 mod check;
 mod document;
 mod drift;
+mod effects;
 mod frame;
 mod scripts;
 mod unit_losses;

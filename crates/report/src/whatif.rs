@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::diff::{Diff, text};
-use super::table::{TextStyle, format_count, write_table};
+use super::diff::{Diff, VerdictFlag, text};
+use super::table::{TextStyle, count_with_verb, format_count, write_table};
 use federate_dialect::plan::API_VERSION;
 use federate_engine::change::RenderingChanges;
 use federate_kubernetes::{ObjectRef, finding};
@@ -234,12 +234,24 @@ impl<'a> WhatIf<'a> {
     /// The headline of a page: what changes, as `changes` says it, or what is lost although nothing moves.
     pub fn format_headline(&self, changes: &str) -> String {
         let effect = if self.changes.is_empty() && !self.losses.is_empty() {
-            format!("nothing moves; {}.", self.format_sentence())
+            format!("{}{}; nothing moves.", self.format_worst(), format_sentence(self.replicas, 0))
         } else {
             let mut characters = changes.chars();
             characters.next().into_iter().flat_map(char::to_lowercase).chain(characters).collect()
         };
         format!("After “{}”: {effect}", self.scenario.join(", "))
+    }
+
+    /// The worst object that runs nowhere, and how many others do; empty if none does.
+    fn format_worst(&self) -> String {
+        let nowhere: Vec<&ReplicaLoss> = self.losses.iter().copied().filter(|loss| loss.nowhere).collect();
+        match nowhere.as_slice() {
+            [] => String::new(),
+            [loss] => format!("{} runs nowhere; ", loss.object),
+            [worst, more @ ..] => {
+                format!("{} and {} run nowhere; ", worst.object, format_count(more.len(), "more object"))
+            }
+        }
     }
 
     fn format_sentence(&self) -> String {
@@ -449,7 +461,12 @@ fn format_tightest(resource: &FreeResource) -> String {
 }
 
 pub(crate) fn format_sentence(replicas: ReplicaTotals, nowhere: usize) -> String {
-    let mut text = format!(
+    let mut text = String::new();
+    if nowhere > 0 {
+        text = count_with_verb(nowhere, "object", VerdictFlag::RunsNowhere.terms().words) + "; ";
+    }
+    let _ = write!(
+        text,
         "{} lost, {} regained, {} missing",
         format_count(usize::try_from(replicas.lost).unwrap_or(0), "replica"),
         replicas.regained,
@@ -457,10 +474,6 @@ pub(crate) fn format_sentence(replicas: ReplicaTotals, nowhere: usize) -> String
     );
     if replicas.added > 0 {
         let _ = write!(text, ", {} added", replicas.added);
-    }
-    if nowhere > 0 {
-        let verb = if nowhere == 1 { "runs" } else { "run" };
-        let _ = write!(text, "; {} {verb} nowhere", format_count(nowhere, "object"));
     }
     text
 }

@@ -57,13 +57,17 @@ impl<'d> EditGroups<'d> {
         Self { groups, group_of }
     }
 
+    /// The number of the group of an edit.
+    pub(crate) fn find_group(&self, cause: usize) -> Option<usize> {
+        self.group_of.get(cause).copied()
+    }
+
     /// `edit 2`, for the changes that these edits cause; empty where there is only one edit.
     pub(crate) fn format_references(&self, caused_by: &[usize]) -> String {
         if self.groups.len() < 2 {
             return String::new();
         }
-        let numbers: BTreeSet<usize> =
-            caused_by.iter().filter_map(|at| self.group_of.get(*at)).copied().collect();
+        let numbers: BTreeSet<usize> = caused_by.iter().filter_map(|at| self.find_group(*at)).collect();
         let shown: Vec<String> = numbers.iter().take(MAX_REFERENCES).map(|at| (at + 1).to_string()).collect();
         let more = if numbers.len() > MAX_REFERENCES { ", …" } else { "" };
         match shown.len() {

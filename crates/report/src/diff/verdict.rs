@@ -93,6 +93,38 @@ pub enum VerdictFlag {
     Fields,
 }
 
+/// The words for a flag, which all reports use.
+pub(crate) struct FlagTerms {
+    /// Its name in JSON.
+    pub(crate) name: &'static str,
+    /// A sign for it.
+    pub(crate) sign: &'static str,
+    /// What happens to one object, and to several.
+    pub(crate) words: [&'static str; 2],
+    /// What a number of such objects is called.
+    pub(crate) label: &'static str,
+}
+
+impl VerdictFlag {
+    /// The words for it.
+    pub(crate) const fn terms(self) -> FlagTerms {
+        let (name, sign, words, label) = match self {
+            Self::RunsNowhere => ("runsNowhere", "✕", ["runs nowhere", "run nowhere"], "Run nowhere"),
+            Self::LosesPolicy => {
+                ("losesPolicy", "§", ["loses its policy", "lose their policy"], "Lose their policy")
+            }
+            Self::DoesNotFit => ("doesNotFit", "!", ["does not fit", "do not fit"], "Do not fit"),
+            Self::Deleted => ("deleted", "−", ["is deleted", "are deleted"], "Deleted"),
+            Self::Moves => ("moves", "⇄", ["moves", "move"], "Move"),
+            Self::Restarts => ("restarts", "↻", ["restarts", "restart"], "Restart"),
+            Self::Scaled => ("scaled", "↕", ["is scaled", "are scaled"], "Scaled"),
+            Self::Added => ("added", "+", ["is new on clusters", "are new on clusters"], "New"),
+            Self::Fields => ("fields", "≠", ["changes in fields", "change in fields"], "Fields"),
+        };
+        FlagTerms { name, sign, words, label }
+    }
+}
+
 impl ChangeVerdict {
     /// Judges changes, given the free resources of clusters as far as they are known.
     pub(super) fn new(changes: &RenderingChanges, capacity: &CapacityChanges) -> Self {
@@ -218,9 +250,9 @@ pub(super) fn count_replicas(share: Option<ClusterShare>) -> i64 {
     share.and_then(|share| share.replicas).unwrap_or(0)
 }
 
-/// A number of objects with what happens to them, in the singular and the plural; `None` if there are none.
-fn count_objects(number: usize, verbs: [&str; 2]) -> Option<String> {
-    (number > 0).then(|| count_with_verb(number, "object", verbs))
+/// A number of objects with what happens to them; `None` if there are none.
+fn count_objects(number: usize, flag: VerdictFlag) -> Option<String> {
+    (number > 0).then(|| count_with_verb(number, "object", flag.terms().words))
 }
 
 impl VerdictCounts {
@@ -258,17 +290,17 @@ impl VerdictCounts {
             }
         });
         let parts = [
-            count_objects(self.runs_nowhere, ["runs nowhere", "run nowhere"]),
-            count_objects(self.loses_policy, ["loses its policy", "lose their policy"]),
-            count_objects(self.does_not_fit, ["does not fit", "do not fit"]),
+            count_objects(self.runs_nowhere, VerdictFlag::RunsNowhere),
+            count_objects(self.loses_policy, VerdictFlag::LosesPolicy),
+            count_objects(self.does_not_fit, VerdictFlag::DoesNotFit),
             (self.settings > 0).then(|| format_setting_count(self.settings)),
             destinations,
             deleted,
-            count_objects(self.moves, ["moves", "move"]),
+            count_objects(self.moves, VerdictFlag::Moves),
             restarts,
-            count_objects(self.scaled, ["is scaled", "are scaled"]),
-            count_objects(self.added, ["is new on clusters", "are new on clusters"]),
-            count_objects(self.fields, ["changes in fields", "change in fields"]),
+            count_objects(self.scaled, VerdictFlag::Scaled),
+            count_objects(self.added, VerdictFlag::Added),
+            count_objects(self.fields, VerdictFlag::Fields),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         match parts.split_last() {

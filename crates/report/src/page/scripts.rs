@@ -42,6 +42,7 @@ impl PageView {
                 include_str!("../../page/moves.js"),
                 VALUES_MODULE,
                 include_str!("../../page/capacity.js"),
+                include_str!("../../page/fleet.js"),
                 include_str!("../../page/findings.js"),
                 include_str!("../../page/losses.js"),
                 include_str!("../../page/pane.js"),

@@ -1,8 +1,10 @@
 //! The verdict on placements: what matters, what must be decided, what was edited.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::document::{PageDocument, PageMode, PageObject, PageScenario};
+use super::effects::EditEffects;
 use super::frame::{
     PageContent, PageFrame, PageTile, escape_html, format_object_link, write_card, write_list,
 };
@@ -15,8 +17,8 @@ use crate::diff::setting_changes::SettingLine;
 use crate::table::format_count;
 use crate::whatif::{format_duration, format_effect, format_sentence};
 use federate_engine::change::{CauseRole, ObjectChangeKind, SettingChange};
-use federate_kubernetes::Severity;
 use federate_kubernetes::finding::join_names;
+use federate_kubernetes::{ObjectRef, Severity};
 
 /// How many objects that must be decided are shown; a button shows the others in the matrix.
 const MAX_DECISIONS: usize = 60;
@@ -48,13 +50,20 @@ impl PageContent for PageDocument<'_> {
     }
 
     fn write_cards(&self, out: &mut String) {
+        let edits = EditGroups::new(if self.mode == PageMode::Diff { self.causes } else { &[] });
+        let effects = EditEffects::collect(self, &edits);
+        let explained: BTreeSet<&ObjectRef> =
+            effects.iter().flat_map(EditEffects::unplaced_objects).map(|object| object.object).collect();
+        out.push_str(
+            "<section class=\"card\" id=\"fleet\" aria-labelledby=\"fleet-title\" hidden><h2 id=\"fleet-title\">The fleet</h2><div class=\"body\"></div></section>\n",
+        );
         out.push_str("<div class=\"cards\">\n");
         match &self.losses {
             Some(losses) => write_worst_losses(out, self, losses),
-            None => write_decisions(out, self),
+            None => write_decisions(out, self, &explained),
         }
         if self.mode == PageMode::Diff {
-            write_edits(out, self);
+            write_edits(out, self, &edits, &effects);
         }
         if let Some(scenario) = &self.scenario {
             write_timeline(out, scenario);
@@ -113,31 +122,35 @@ fn build_tiles(document: &PageDocument<'_>) -> Vec<PageTile> {
         )
     };
     let mut tiles = vec![
-        PageTile::new_bad("runsNowhere", "✕", "Run nowhere", counts.runs_nowhere),
-        PageTile::new_bad("doesNotFit", "!", "Do not fit", counts.does_not_fit),
+        PageTile { bad: true, ..new_tile(VerdictFlag::RunsNowhere, counts.runs_nowhere) },
+        PageTile { bad: true, ..new_tile(VerdictFlag::LosesPolicy, counts.loses_policy) },
+        PageTile { bad: true, ..new_tile(VerdictFlag::DoesNotFit, counts.does_not_fit) },
     ];
-    // It is rare, and worse than what does not fit.
-    if counts.loses_policy > 0 {
-        tiles.insert(1, PageTile::new_bad("losesPolicy", "§", "Lose their policy", counts.loses_policy));
-    }
     if document.mode != PageMode::Plan {
         let (replicas, pods) = (counts.moved_replicas, counts.restarted_pods);
         tiles.extend([
-            PageTile { detail: deleted_detail, ..PageTile::new("deleted", "−", "Deleted", deleted) },
+            PageTile { detail: deleted_detail, ..new_tile(VerdictFlag::Deleted, deleted) },
             PageTile {
                 detail: format_amount(replicas, "replica"),
-                ..PageTile::new("moves", "⇄", "Move", counts.moves)
+                ..new_tile(VerdictFlag::Moves, counts.moves)
             },
             PageTile {
                 detail: format_amount(pods, "pod"),
-                ..PageTile::new("restarts", "↻", "Restart", counts.restarts)
+                ..new_tile(VerdictFlag::Restarts, counts.restarts)
             },
-            PageTile::new("scaled", "↕", "Scaled", counts.scaled),
-            PageTile::new("added", "+", "New", counts.added),
-            PageTile::new("fields", "≠", "Fields", counts.fields),
+            new_tile(VerdictFlag::Scaled, counts.scaled),
+            new_tile(VerdictFlag::Added, counts.added),
+            new_tile(VerdictFlag::Fields, counts.fields),
         ]);
     }
+    // What does not happen is not worth a place.
+    tiles.retain(|tile| tile.number > 0);
     tiles
+}
+
+fn new_tile(flag: VerdictFlag, number: usize) -> PageTile {
+    let terms = flag.terms();
+    PageTile::new(terms.name, terms.sign, terms.label, number)
 }
 
 /// A number of things; empty for none.
@@ -149,8 +162,8 @@ fn format_amount(number: i64, noun: &str) -> String {
 }
 
 /// What a reader must decide: settings that act in clusters, objects that lose their policy, run nowhere or do not fit, clusters
-/// that leave, deletions beyond the limit.
-fn write_decisions(out: &mut String, document: &PageDocument<'_>) {
+/// that leave, deletions beyond the limit. Objects in `explained` are shown beside the edits that cause it.
+fn write_decisions(out: &mut String, document: &PageDocument<'_>, explained: &BTreeSet<&ObjectRef>) {
     let mut items: Vec<String> = Vec::new();
     if let Some(guard) = document.deletion_guard {
         items.push(format!(
@@ -168,7 +181,8 @@ fn write_decisions(out: &mut String, document: &PageDocument<'_>) {
     }
     let is_unplaced =
         |object: &&PageObject<'_>| UNPLACED_FLAGS.iter().any(|flag| object.flags.contains(flag));
-    let mut unplaced = document.objects.iter().filter(is_unplaced);
+    let is_explained = |object: &PageObject<'_>| explained.contains(object.object);
+    let mut unplaced = document.objects.iter().filter(is_unplaced).filter(|object| !is_explained(object));
     items.extend(unplaced.by_ref().take(MAX_DECISIONS).map(format_unplaced));
     let more = unplaced.count();
     if more > 0 {
@@ -193,7 +207,9 @@ fn write_decisions(out: &mut String, document: &PageDocument<'_>) {
             format_count(errors, "error")
         ));
     }
-    write_card(out, "decide", "To decide", &items, usize::MAX, "Nothing stands out.");
+    if !items.is_empty() || document.mode != PageMode::Diff {
+        write_card(out, "decide", "To decide", &items, usize::MAX, "Nothing stands out.");
+    }
 }
 
 /// The flags of objects that must be decided.
@@ -228,10 +244,12 @@ fn format_unplaced(object: &PageObject<'_>) -> String {
         );
     }
     let nowhere = object.flags.contains(&VerdictFlag::RunsNowhere);
-    let (sign, words) = if nowhere { ("✕", "runs nowhere") } else { ("!", "does not fit") };
+    let terms = if nowhere { VerdictFlag::RunsNowhere } else { VerdictFlag::DoesNotFit }.terms();
     format!(
-        "<b class=\"bad\">{sign} {}</b> {words}{}",
+        "<b class=\"bad\">{} {}</b> {}{}",
+        terms.sign,
         format_object_link(object.object),
+        terms.words[0],
         format_reason(object)
     )
 }
@@ -246,17 +264,28 @@ fn format_reason(object: &PageObject<'_>) -> String {
     })
 }
 
-/// The edits of the repo, with what they change.
-fn write_edits(out: &mut String, document: &PageDocument<'_>) {
-    let edits = EditGroups::new(document.causes);
-    let items: Vec<String> = edits.groups.iter().filter_map(format_edit).collect();
-    let title = "What was changed in the repo";
+/// The edits of the repo, each beside what follows from it, the worst first.
+fn write_edits(
+    out: &mut String,
+    document: &PageDocument<'_>,
+    edits: &EditGroups<'_>,
+    effects: &[EditEffects<'_, '_>],
+) {
+    let mut rows: Vec<_> = edits.groups.iter().zip(effects).collect();
+    rows.sort_by_key(|(_, effects)| effects.compute_rank());
+    let format_row = |(group, effects): (&EditGroup<'_>, &EditEffects<'_, '_>)| {
+        let mut text = format!("<div class=\"edit\">{}</div>\n<div class=\"follows\">", format_edit(group)?);
+        effects.write_lines(&mut text, document, format_reason);
+        let _ = write!(text, "<p class=\"muted\">{}</p></div>", group.format_effect());
+        Some(text)
+    };
+    let items: Vec<String> = rows.into_iter().filter_map(format_row).collect();
     let empty = if document.settings.is_empty() && document.verdict.counts.loses_policy == 0 {
         "Nothing that changes a cluster."
     } else {
         "Nothing that changes a manifest or a placement."
     };
-    write_card(out, "edits", title, &items, MAX_EDITS, empty);
+    write_card(out, "edits", "Why", &items, MAX_EDITS, empty);
 }
 
 /// Edits that are shown together, with the fields that they change and what that causes.
@@ -285,20 +314,23 @@ fn format_edit(group: &EditGroup<'_>) -> Option<String> {
         ),
     };
     let mut text = format!(
-        "<b>{sign} {name}{more}</b> <span class=\"tag\">{}</span> <span class=\"muted\">{}:{}</span> <span class=\"effect\">{}</span>",
+        "<b>{sign} {name}{more}</b> <span class=\"tag\">{}</span> <span class=\"muted\">{}:{}</span>",
         role_name(cause.role),
         escape_html(&cause.file),
-        cause.line,
-        group.format_effect()
+        cause.line
     );
     let fields = group.edited_fields();
     for field in fields.iter().take(MAX_FIELDS) {
-        let values = field
-            .values
-            .as_ref()
-            .map_or(" <span class=\"muted\">various values</span>".to_owned(), |(from, to)| {
-                format!(" <del>{}</del> → <ins>{}</ins>", escape_html(from), escape_html(to))
-            });
+        let values = field.values.as_ref().map_or(
+            " <span class=\"muted\">various values</span>".to_owned(),
+            |(from, to)| {
+                format!(
+                    "<del><span class=\"sr\">was </span>{}</del><ins><span class=\"sr\">is </span>{}</ins>",
+                    escape_html(from),
+                    escape_html(to)
+                )
+            },
+        );
         let _ = write!(text, "<div class=\"field\"><code>{}</code>{values}</div>", escape_html(&field.path));
     }
     if fields.len() > MAX_FIELDS {
