@@ -186,19 +186,25 @@ fn replicas_are_those_of_the_manifests() {
     let repo = Sandbox::web();
     // Duplicated replicas are those of the template; an override changes them in one cluster.
     repo.write("policy.yaml", POLICY.replace("Divided", "Duplicated"));
-    repo.write(
-        "override.yaml",
-        "apiVersion: policy.karmada.io/v1alpha1
+    // A spec without replicas has one.
+    let spec = "{selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: a, image: b}]}}}";
+    for (path, value) in [("/spec/replicas", "1"), ("/spec", spec)] {
+        repo.write(
+            "override.yaml",
+            format!(
+                "apiVersion: policy.karmada.io/v1alpha1
 kind: OverridePolicy
-metadata: {name: fewer, namespace: shop}
+metadata: {{name: fewer, namespace: shop}}
 spec:
   overrideRules:
-  - targetCluster: {clusterNames: [m2]}
-    overriders: {plaintext: [{path: /spec/replicas, operator: replace, value: 1}]}
-",
-    );
-    let out = repo.run("plan").code(0).out;
-    assert!(out.contains("        5  m1:4 m2:1"), "{out}");
+  - targetCluster: {{clusterNames: [m2]}}
+    overriders: {{plaintext: [{{path: {path}, operator: replace, value: {value}}}]}}
+"
+            ),
+        );
+        let out = repo.run("plan").code(0).out;
+        assert!(out.contains("        5  m1:4 m2:1"), "{path}: {out}");
+    }
 }
 
 #[test]

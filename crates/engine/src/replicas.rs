@@ -213,14 +213,16 @@ fn names_replica_field(text: &str) -> bool {
     REPLICA_FIELDS.iter().any(|field| text.contains(field))
 }
 
-/// Whether an override can concern replicas.
+/// Whether an override can concern replicas: it names them, or has a path to what they are in.
 fn names_replicas(value: &Value) -> bool {
     match value {
-        Value::String(text) => names_replica_field(text),
+        Value::String(text) => names_replica_field(text) || text.trim_matches('/') == "spec",
         Value::Array(items) => items.iter().any(names_replicas),
-        Value::Object(map) => {
-            map.iter().any(|(key, value)| names_replica_field(key) || names_replicas(value))
-        }
+        Value::Object(map) => map.iter().any(|(key, value)| {
+            let is_whole =
+                key == "path" && value.as_str().is_some_and(|path| path.trim_matches('/').is_empty());
+            is_whole || names_replica_field(key) || names_replicas(value)
+        }),
         _ => false,
     }
 }
@@ -230,6 +232,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn overrides_of_what_replicas_are_in_concern_them() {
+        for path in ["/spec/replicas", "/spec", "/spec/", "spec", "/", ""] {
+            assert!(names_replicas(&json!({"plaintext": [{"path": path, "operator": "remove"}]})), "{path}");
+        }
+        for path in ["/spec/template", "/metadata/labels"] {
+            assert!(!names_replicas(&json!({"plaintext": [{"path": path, "operator": "remove"}]})), "{path}");
+        }
+    }
 
     #[test]
     fn workloads_without_replicas_have_the_default_and_other_objects_none() {
