@@ -159,6 +159,22 @@ fn links_lead_somewhere() {
     assert!(wrong.is_empty(), "links that lead nowhere:\n{}", wrong.join("\n"));
 }
 
+/// Turns of phrase that say less than the name of the actor would.
+const VAGUE_WORDS: [&str; 7] =
+    ["somebody", "nobody", "is told", "are told", "comes to nothing", "come to nothing", "otherwise than"];
+
+#[test]
+fn pages_name_who_acts() {
+    for document in documents() {
+        let text = fs::read_to_string(root().join(&document)).unwrap().to_lowercase();
+        let words: Vec<&str> =
+            text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+        let text = format!(" {} ", words.join(" "));
+        let found = VAGUE_WORDS.iter().find(|word| text.contains(&format!(" {word} ")));
+        assert_eq!(found, None, "{document}");
+    }
+}
+
 #[test]
 fn the_book_lists_every_page() {
     let summary = fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();

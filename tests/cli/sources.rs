@@ -342,7 +342,10 @@ fn duplicates_that_are_placed_are_an_error_unless_they_are_equal() {
         .file("envs/prod/app.yaml", config_map("app", "1"));
     let ran = repo.run("render --out out").code(0);
     assert!(
-        ran.err.contains("warning[duplicate-object]: ConfigMap shop/app is defined several times, equally"),
+        ran.err.contains(
+            "warning[duplicate-object]: ConfigMap shop/app is defined several times, equally: envs/dev/app.yaml:1, \
+             envs/prod/app.yaml:1"
+        ),
         "{}",
         ran.err
     );

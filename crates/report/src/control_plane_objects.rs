@@ -18,7 +18,8 @@ pub fn control_plane_line(repo: &Repo) -> Option<String> {
     }
     let kinds: Vec<String> = counts.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
     let (verb, are) = if total == 1 { ("stays", "is") } else { ("stay", "are") };
-    let next = if repo.templates.is_empty() {
+    let has_bundles = repo.claimed.iter().any(|claimed| claimed.role == Role::Bundle);
+    let next = if repo.templates.is_empty() && !has_bundles {
         "; the repo has no manifests to place: add those that they deploy, to see where these go"
     } else {
         ""

@@ -608,7 +608,7 @@ impl DuplicateCause {
 /// Parts of paths and namespaces of tools that apply themselves.
 const SELF_APPLYING_TOOLS: [&str; 5] = ["flux-system", "gotk-", "argocd", "argo-cd", "bootstrap"];
 
-/// How many folders a warning about duplicates counts.
+/// How many folders or places a warning about duplicates names.
 const COUNTED_FOLDERS: usize = 5;
 
 /// A folder in a sentence.
@@ -661,17 +661,25 @@ fn warn_of_duplicates(cause: DuplicateCause, all: &[&Duplicate]) -> Option<Findi
         (1, 1) => ", differently, and nothing places it".to_owned(),
         (differ, _) => format!(" ({differ} differently, which nothing places)"),
     };
-    let listed = finding::join_names(&folders, COUNTED_FOLDERS);
-    let names = if all.len() == 1 {
-        String::new()
+    let message = if all.len() == 1 {
+        format!("{objects}{differ}: {}", list_places(first))
     } else {
-        format!("; {}", list_objects(all.iter().map(|duplicate| &duplicate.id)))
+        let listed = finding::join_names(&folders, COUNTED_FOLDERS);
+        let names = list_objects(all.iter().map(|duplicate| &duplicate.id));
+        format!("{objects}{differ}: {listed}; {names}")
     };
-    let message = format!("{objects}{differ}: {listed}{names}");
     let folder = by_folder.keys().next().filter(|folder| !folder.is_empty()).unwrap_or(&".");
     let other = first.others.first()?;
     let finding = Finding::in_file(Severity::Warning, "duplicate-object", &other.file, None, message);
     Some(Finding { origin: Some(other.clone()), ..finding.with_help(cause.suggest_remedy(folder)) })
+}
+
+/// The first places that define an object, and the number of the others.
+fn list_places(duplicate: &Duplicate) -> String {
+    let places = std::iter::once(&duplicate.origin).chain(&duplicate.others).map(ToString::to_string);
+    let places: Vec<String> = places.collect();
+    let places: Vec<&str> = places.iter().map(String::as_str).collect();
+    finding::join_names(&places, COUNTED_FOLDERS)
 }
 
 /// The first objects by name, and the number of the others.
