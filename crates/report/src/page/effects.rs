@@ -83,7 +83,7 @@ impl<'p, 'a> EditEffects<'p, 'a> {
                 );
             }
             if *flag == VerdictFlag::Deleted {
-                out.push_str(if *goes_on { ", in other clusters as before" } else { ", for good" });
+                out.push_str(if *goes_on { ", goes on in other clusters" } else { ", for good" });
             }
             if *flag <= VerdictFlag::DoesNotFit {
                 let mut reasons = objects.iter().map(|object| reason(object));
@@ -91,7 +91,7 @@ impl<'p, 'a> EditEffects<'p, 'a> {
                 if reasons.all(|other| other == first) {
                     out.push_str(&first);
                 }
-            } else if let [object] = objects.as_slice() {
+            } else if let ([object], true) = (objects.as_slice(), *flag != VerdictFlag::Deleted) {
                 out.push_str(&format_shifts(document, object));
             }
             out.push_str("</p>\n");
