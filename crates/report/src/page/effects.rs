@@ -83,14 +83,16 @@ impl<'p, 'a> EditEffects<'p, 'a> {
                 );
             }
             if *flag == VerdictFlag::Deleted {
-                out.push_str(if *goes_on { ", in other clusters as before" } else { ", for good" });
+                out.push_str(if *goes_on { ", goes on in other clusters" } else { ", for good" });
             }
-            if let [object] = objects.as_slice() {
-                if *flag <= VerdictFlag::DoesNotFit {
-                    out.push_str(&reason(object));
-                } else {
-                    out.push_str(&format_shifts(document, object));
+            if *flag <= VerdictFlag::DoesNotFit {
+                let mut reasons = objects.iter().map(|object| reason(object));
+                let first = reasons.next().unwrap_or_default();
+                if reasons.all(|other| other == first) {
+                    out.push_str(&first);
                 }
+            } else if let ([object], true) = (objects.as_slice(), *flag != VerdictFlag::Deleted) {
+                out.push_str(&format_shifts(document, object));
             }
             out.push_str("</p>\n");
         }
