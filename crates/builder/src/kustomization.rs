@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use federate_repo::build::{BuildError, BuildJob, KustomizationJob};
+use federate_repo::build::{BuildError, KustomizationJob};
 
 use crate::process::{BuildFolder, ProcessError};
 use crate::program::Program;
@@ -20,15 +20,15 @@ pub(crate) fn list_arguments(
     args
 }
 
-/// What an error of kustomize means.
-pub(crate) fn explain_error(program: &Program, job: &BuildJob, error: &ProcessError) -> BuildError {
+/// What an error of kustomize means, which builds a folder.
+pub(crate) fn explain_error(program: &Program, folder: &str, error: &ProcessError) -> BuildError {
     let text = error.describe_failure(&program.name());
     let mut why = text.strip_prefix("error: ").unwrap_or(&text).to_owned();
     let help = if why.contains("is not in or below") {
         Some(
             "move the file below the kustomization, or allow it: `sources: [{kustomize: FOLDER, loadRestrictor: none}]` in \
              federate.yaml"
-                .replace("FOLDER", job.path()),
+                .replace("FOLDER", folder),
         )
     } else {
         None

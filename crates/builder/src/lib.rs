@@ -221,7 +221,7 @@ struct JobPrograms {
 
 fn explain_error(program: &Program, job: &BuildJob, error: &ProcessError) -> BuildError {
     let explained = match job {
-        BuildJob::Kustomization(_) => kustomization::explain_error(program, job, error),
+        BuildJob::Kustomization(job) => kustomization::explain_error(program, &job.folder, error),
         BuildJob::Chart(chart) => chart::explain_error(program, chart, error),
     };
     match error {

@@ -122,13 +122,12 @@ impl ProgramBuilder {
         })?;
         let args = kustomization::list_arguments(program, &folder, &job);
         self.run_in_folder(&folder, program, &args, limit).map_err(|error| {
-            let text = error.describe_failure(&program.name());
-            let why = text.strip_prefix("error: ").unwrap_or(&text);
+            let explained = kustomization::explain_error(program, &job.folder, &error);
+            // What helps with a kustomization of the repo cannot be set for a post-renderer.
             BuildError {
-                code: error.code(),
-                why: format!("its post-renderer failed: {why}"),
+                why: format!("its post-renderer failed: {}", explained.why),
                 help: None,
-                place: None,
+                ..explained
             }
         })
     }
