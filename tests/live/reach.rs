@@ -57,6 +57,9 @@ fn a_repo_does_not_choose_among_the_contexts() {
     assert!(sandbox.has("prod", WEB));
     let ran = sandbox.run("snapshot", "--out snapshot --cluster m1").code(2);
     assert!(ran.err.contains("names the context `prod`"), "{ran:#?}");
+    sandbox.run("snapshot", "--out snapshot --cluster m1 --contexts-from-repo=stage").code(2);
+    sandbox.run("snapshot", "--out snapshot --cluster m1 --contexts-from-repo=prod").code(0);
+    assert!(sandbox.path("snapshot").is_dir());
     sandbox.run("apply", "--cluster m1 --contexts-from-repo=prod").code(0);
     assert!(!sandbox.has("m1", WEB), "it was applied through another context");
 }

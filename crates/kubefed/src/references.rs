@@ -37,8 +37,10 @@ pub(super) fn find_references(object: &Object) -> ObjectReferences {
             name: name.clone(),
             pointer: clusters.entry(name).pointer().to_owned(),
         }));
-    } else if spec.field("template").is_present() && spec.field("placement").is_present() {
-        // A FederatedTypeConfig can give a federated kind any name.
+    } else if (spec.field("template").is_present() || object.id.kind == "FederatedNamespace")
+        && spec.field("placement").is_present()
+    {
+        // A FederatedTypeConfig can give a federated kind any name. Only a FederatedNamespace has no template.
         add_federated(&mut all, &spec);
     }
     let annotations = body.field("metadata").field("annotations");
@@ -94,4 +96,29 @@ fn add_federated(all: &mut ObjectReferences, spec: &Cursor<'_>) {
         }
     }
     spec.field("overrides").items().for_each(|one| all.add_cluster(&one.field("clusterName")));
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn references(placement: &Value) -> ObjectReferences {
+        let body = json!({"spec": {"placement": placement}});
+        find_references(&Object::from_path(
+            "types.kubefed.io/v1beta1",
+            "FederatedNamespace",
+            "shop/shop",
+            body,
+        ))
+    }
+
+    #[test]
+    fn a_federated_namespace_refers_to_clusters_although_it_has_no_template() {
+        let named = references(&json!({"clusters": [{"name": "c1"}]}));
+        assert_eq!(named.clusters[0].name, "c1");
+        let selected = references(&json!({"clusterSelector": {"matchLabels": {"env": "prod"}}}));
+        assert_eq!(selected.cluster_labels[0].pointer, "/spec/placement/clusterSelector/matchLabels/env");
+    }
 }
