@@ -2,14 +2,14 @@
 
 use federate_engine::EngineSettings;
 use federate_kubefleet::hub::{self, BindingState, HubBinding, HubPlacement, SchedulerRun};
-use federate_kubefleet::member_deletion::{LeaveRequeue, LeavingMember};
-use federate_kubefleet::{KubeFleetBehaviour, failover};
+use federate_kubefleet::{KubeFleetBehaviour, failover, membership};
 use federate_kubernetes::{Object, ObjectRef};
 use federate_repo::Config;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
 use crate::diff::compare;
+use crate::models::member_deletion::{self, LeaveRequeue, LeavingMember, MemberNamespace};
 use crate::run;
 
 fn list(value: &Value) -> &[Value] {
@@ -135,7 +135,18 @@ fn evicted(placement: &ObjectRef, case: &Value, now: Timestamp) -> Value {
 
 /// Verifies a member that leaves.
 pub(crate) fn leave(case: &Value) -> Result<(), String> {
-    let wait = case["forceDeleteWaitTime"].as_str().and_then(federate_dialect::goduration::parse);
+    let wait = case["forceDeleteWaitTime"]
+        .as_str()
+        .and_then(federate_dialect::goduration::parse)
+        .expect("a duration");
+    // Scenarios do not run the cycle: they must read from the rule what the cycle comes to.
+    for reachable in [true, false] {
+        let (cycle, rule) =
+            (member_deletion::time_until_gone(reachable, wait), membership::time_until_gone(reachable, wait));
+        if cycle != rule {
+            return Err(format!("reachable: {reachable}: gone after {cycle}, by the rule after {rule}"));
+        }
+    }
     let reporting = !list(&case["covers"]).iter().any(|cover| cover == "never-reported");
     let works = case["works"].as_u64().and_then(|works| usize::try_from(works).ok()).expect("a number");
     let first = time(&case["steps"][0]["at"]);
@@ -151,14 +162,13 @@ pub(crate) fn leave(case: &Value) -> Result<(), String> {
         if step["namespaceGone"] == true {
             member.remove_namespace();
         }
-        let next = member.reconcile_hub(wait.expect("a duration"), now);
+        let next = member.reconcile_hub(wait, now);
         steps.push(leaving(&member, &next));
     }
     compare(&case["expect"], &json!({"steps": steps}))
 }
 
 fn leaving(member: &LeavingMember, next: &LeaveRequeue) -> Value {
-    use federate_kubefleet::member_deletion::MemberNamespace;
     let namespace = match member.namespace {
         MemberNamespace::Present => "present",
         MemberNamespace::Terminating(_) => "terminating",

@@ -66,6 +66,7 @@ mod kubefleet_run;
 mod kubefleet_select;
 mod member_status;
 mod members;
+mod models;
 mod ocm;
 mod ocm_works;
 mod readable;

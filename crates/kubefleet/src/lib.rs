@@ -52,7 +52,6 @@ mod import;
 mod kinds;
 mod manifest;
 pub mod member;
-pub mod member_deletion;
 pub mod membership;
 mod overrides;
 mod properties;
@@ -222,7 +221,7 @@ impl OutageRules for KubeFleet {
 
     /// The agent confirms that it leaves; without an answer it is forced to.
     fn leaves_after(&self, reachable: bool) -> i64 {
-        member_deletion::time_until_gone(reachable).as_secs()
+        membership::time_until_gone(reachable, membership::FORCE_DELETE_WAIT).as_secs()
     }
 
     /// A cycle starts when the object is gone.

@@ -4,8 +4,16 @@
 //! agents have joined. A member that stops reporting does not become unhealthy.
 
 use federate_kubernetes::condition::{self, Condition};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
+
+/// How long the hub waits by default for the agent of a deleted member.
+pub const FORCE_DELETE_WAIT: SignedDuration = SignedDuration::from_mins(15);
+
+/// How long a deleted member stays: its agent confirms at once that it leaves, or the hub waits this long and forces it.
+pub fn time_until_gone(reachable: bool, force_delete_wait: SignedDuration) -> SignedDuration {
+    if reachable { SignedDuration::ZERO } else { force_delete_wait }
+}
 
 /// The report of one agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -5,20 +5,16 @@
 //! once the wait since the deletion is over, but it checks only a full wait after its last check, or on an
 //! event.
 
+use federate_kubefleet::membership::{self, AgentStatus};
 use federate_kubernetes::condition::{self, Condition};
 use jiff::{SignedDuration, Timestamp};
-
-use crate::membership::{self, AgentStatus};
 
 /// How long the deletion of a namespace may take before it is an error.
 const NAMESPACE_DELETION_TIMEOUT: SignedDuration = SignedDuration::from_mins(15);
 
-/// How long the hub waits for an agent by default.
-pub const FORCE_DELETE_WAIT: SignedDuration = SignedDuration::from_mins(15);
-
 /// The namespace of a member on the hub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemberNamespace {
+pub(crate) enum MemberNamespace {
     /// It exists.
     Present,
     /// It has been terminating since then.
@@ -29,37 +25,38 @@ pub enum MemberNamespace {
 
 /// A member that is leaving.
 #[derive(Clone, Debug)]
-pub struct LeavingMember {
+pub(crate) struct LeavingMember {
     /// The name of its `MemberCluster`.
-    pub name: String,
+    pub(crate) name: String,
     /// When the `MemberCluster` was deleted.
-    pub deleted: Timestamp,
+    pub(crate) deleted: Timestamp,
     /// Its conditions.
-    pub conditions: Vec<Condition>,
+    pub(crate) conditions: Vec<Condition>,
     /// The status of the agent.
-    pub agent_status: Option<AgentStatus>,
+    pub(crate) agent_status: Option<AgentStatus>,
     /// Whether it is gone.
-    pub gone: bool,
+    pub(crate) gone: bool,
     /// Its namespace.
-    pub namespace: MemberNamespace,
+    pub(crate) namespace: MemberNamespace,
     /// The report of the agent. The internal object that holds it is in the namespace.
-    pub reported: Option<AgentStatus>,
+    pub(crate) reported: Option<AgentStatus>,
     /// Whether the agent was requested to leave.
-    pub requested: bool,
+    pub(crate) requested: bool,
     /// The number of Works in the namespace.
-    pub works: usize,
+    pub(crate) works: usize,
     /// The number of Works with the agent's finalizer.
-    pub held_works: usize,
+    pub(crate) held_works: usize,
 }
 
-/// How long it takes until a deleted member is gone whose agent answers at once, or never.
-pub(crate) fn time_until_gone(reachable: bool) -> SignedDuration {
+/// How long it takes until a deleted member is gone whose agent answers at once, or never, if the hub waits this long
+/// for an answer.
+pub(crate) fn time_until_gone(reachable: bool, force_delete_wait: SignedDuration) -> SignedDuration {
     let deleted = Timestamp::UNIX_EPOCH;
     let mut member = LeavingMember::new("", 1, true, deleted);
     let mut waited = SignedDuration::ZERO;
     while !member.gone {
         let now = deleted.saturating_add(waited).unwrap_or(Timestamp::MAX);
-        match member.reconcile_hub(FORCE_DELETE_WAIT, now) {
+        match member.reconcile_hub(force_delete_wait, now) {
             // The Works and the namespace go as soon as nothing holds them.
             _ if matches!(member.namespace, MemberNamespace::Terminating(_)) => member.remove_namespace(),
             // The report of the agent is an event.
@@ -73,7 +70,7 @@ pub(crate) fn time_until_gone(reachable: bool) -> SignedDuration {
 
 /// When the hub reconciles again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LeaveRequeue {
+pub(crate) enum LeaveRequeue {
     /// On an event.
     Event,
     /// After this time.
@@ -85,7 +82,7 @@ pub enum LeaveRequeue {
 impl LeavingMember {
     /// Returns a healthy member that joined and was deleted at that time. `reporting` tells whether its agent
     /// ever reported.
-    pub fn new(name: &str, works: usize, reporting: bool, deleted: Timestamp) -> Self {
+    pub(crate) fn new(name: &str, works: usize, reporting: bool, deleted: Timestamp) -> Self {
         let mut agent = AgentStatus::member_agent();
         agent.report_health(None, deleted);
         agent.mark_joined(deleted);
@@ -109,7 +106,7 @@ impl LeavingMember {
     }
 
     /// Lets the agent leave, or fail to leave because of `failure`.
-    pub fn run_agent(&mut self, failure: Option<&str>, now: Timestamp) {
+    pub(crate) fn run_agent(&mut self, failure: Option<&str>, now: Timestamp) {
         let here = self.namespace != MemberNamespace::Gone;
         if !(self.requested && here) {
             return;
@@ -125,7 +122,7 @@ impl LeavingMember {
     }
 
     /// Removes the namespace with everything in it.
-    pub fn remove_namespace(&mut self) {
+    pub(crate) fn remove_namespace(&mut self) {
         self.namespace = MemberNamespace::Gone;
         self.reported = None;
         self.works = 0;
@@ -133,7 +130,11 @@ impl LeavingMember {
     }
 
     /// Reconciles the hub once.
-    pub fn reconcile_hub(&mut self, force_delete_wait: SignedDuration, now: Timestamp) -> LeaveRequeue {
+    pub(crate) fn reconcile_hub(
+        &mut self,
+        force_delete_wait: SignedDuration,
+        now: Timestamp,
+    ) -> LeaveRequeue {
         match self.namespace {
             MemberNamespace::Gone => {
                 self.gone = true;
@@ -174,16 +175,5 @@ impl LeavingMember {
     fn garbage_collect(&mut self, now: Timestamp) {
         self.held_works = 0;
         self.namespace = MemberNamespace::Terminating(now);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_member_that_does_not_answer_is_forced_to_leave() {
-        assert_eq!(time_until_gone(true), SignedDuration::ZERO);
-        assert_eq!(time_until_gone(false), FORCE_DELETE_WAIT);
     }
 }
