@@ -12,7 +12,7 @@ use federate_kubernetes::ObjectRef;
 use federate_kubernetes::display_text::escape_text;
 use federate_report::diff::format_values;
 use federate_report::escape::{escape_prose, format_code};
-use federate_report::table::{TextStyle, format_count, write_table};
+use federate_report::table::{TextStyle, format_count};
 
 use crate::{
     Migration, Mode, ObjectDifference, ObjectProof, Proof, Reason, Stress, StressExample, Target,
@@ -271,8 +271,19 @@ impl MigrationReport {
         let mut out = format!("{}\n", style.paint_text(color, &escape_text(&self.summary)));
         self.write_reasons(&mut out, style);
         let most = if style.full { usize::MAX } else { MAX_SHOWN_OBJECTS };
+        let mut is_folded = false;
         for row in self.objects.iter().take(most) {
-            row.write_text(&mut out, style);
+            if row.verdict == Verdict::EqualNow && !style.full {
+                // Objects that differ come first, so that one empty line parts the two.
+                out.push_str(if is_folded { "" } else { "\n" });
+                is_folded = true;
+                row.write_folded(&mut out);
+            } else {
+                row.write_text(&mut out, style);
+            }
+        }
+        if is_folded {
+            out += "(-v shows the rules of these objects)\n";
         }
         if let Some(more) = self.objects.len().checked_sub(most).filter(|more| *more > 0) {
             let _ = writeln!(out, "\n… and {} (-v shows all)", format_count(more, "more object"));
@@ -293,19 +304,13 @@ impl MigrationReport {
             return;
         }
         out.push('\n');
-        let rows: Vec<[String; 4]> = self
-            .reasons
-            .iter()
-            .map(|row| {
-                let numbers = [row.objects, row.different].map(|number| number.to_string());
-                let [objects, different] = numbers;
-                [row.reason.name().to_owned(), objects, different, String::new()]
-            })
-            .collect();
-        write_table(out, ["REASON", "OBJECTS", "DIFFERENT", ""], &rows, style);
-        out.push('\n');
+        // The meaning stands in the row: a table and a list of the same reasons take twice the lines.
+        let width = self.reasons.iter().map(|row| row.reason.name().len()).max().unwrap_or(0);
+        let head = format!("{:width$}  OBJECTS  DIFFERENT  MEANING", "REASON");
+        let _ = writeln!(out, "{}", style.paint_bold(&head));
         for row in &self.reasons {
-            let _ = writeln!(out, "{}: {}", row.reason.name(), row.meaning);
+            let (name, meaning) = (row.reason.name(), row.meaning);
+            let _ = writeln!(out, "{name:width$}  {:>7}  {:>9}  {meaning}", row.objects, row.different);
         }
     }
 
@@ -345,6 +350,15 @@ impl MigrationReport {
 }
 
 impl ObjectRow {
+    /// The object in one line, with the reasons of its rules, each once.
+    fn write_folded(&self, out: &mut String) {
+        let renamed = self.renamed.as_ref().map(|new| format!(" → {new}")).unwrap_or_default();
+        let reasons: BTreeSet<Reason> = self.rules.iter().map(|rule| rule.reason).collect();
+        let reasons: Vec<&str> = reasons.into_iter().map(Reason::name).collect();
+        let line = format!("{}{renamed}: {} ({})", self.object, self.verdict.name(), reasons.join(", "));
+        let _ = writeln!(out, "{}", escape_text(&line));
+    }
+
     fn write_text(&self, out: &mut String, style: TextStyle) {
         let renamed = self.renamed.as_ref().map(|new| format!(" → {new}")).unwrap_or_default();
         let title = escape_text(&format!("{}{renamed}: {}", self.object, self.verdict.name()));
