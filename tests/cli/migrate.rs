@@ -126,6 +126,18 @@ fn the_report_names_reasons_objects_and_lines() {
     let sandbox = shop();
     let ran = sandbox.run("migrate repo --to karmada").code(0);
     assert!(ran.out.starts_with("kubefed → karmada (idiomatic): "), "{}", ran.out);
+    let repo = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/repo");
+    let migrate = format!("migrate {} --to kubefleet", repo.display());
+    let out = sandbox.run(&migrate).out;
+    // What is equal now takes a line, and so do the clusters, which join all in the same way.
+    assert!(out.contains("\nDeployment shop/storefront: equal-now (readiness, division, "), "{out}");
+    assert!(
+        out.contains("join: cluster ap-edge (clusters/ap-edge.yaml:2), and 4 more (-v shows all)\n"),
+        "{out}"
+    );
+    assert!(out.lines().count() <= 45, "{out}");
+    let full = sandbox.run(&format!("{migrate} -v")).out;
+    assert!(full.contains("\n  join: cluster us-2 (clusters/us-2.yaml:2)\n"), "{full}");
     let ran = sandbox.run("migrate repo --to karmada --mode freeze -o markdown").code(0);
     assert!(ran.out.starts_with("**Migration** kubefed → karmada (freeze): "), "{}", ran.out);
     assert!(ran.out.contains("`frozen`"), "{}", ran.out);

@@ -25,6 +25,9 @@ const MAX_SHOWN_OBJECTS: usize = 30;
 /// The most rules, and the most fields, that a text shows of an object.
 const MAX_SHOWN_LINES: usize = 8;
 
+/// How many rules with one reason are shown each on its line.
+const MAX_ALIKE: usize = 2;
+
 /// What to do about a difference that nothing explains.
 const FAULT: &str = "This is a fault of federate, not of the repo: please report it with the output of the same command with \
                      `-o json`, in which values of Secrets are digests. `--mode freeze` may be a way around it";
@@ -405,14 +408,28 @@ pub(crate) fn describe_example(example: &StressExample) -> String {
 }
 
 fn write_rules(out: &mut String, rules: &[RuleRow], style: TextStyle) {
-    let most = if style.full { usize::MAX } else { MAX_SHOWN_LINES };
-    for rule in rules.iter().take(most) {
-        let place = rule.format_place().map(|place| format!(" ({place})")).unwrap_or_default();
-        let text = format!("{}: {}{place}", rule.reason.name(), rule.detail);
-        let _ = writeln!(out, "  {}", escape_text(&text));
+    let (most, most_alike) = if style.full { (usize::MAX, usize::MAX) } else { (MAX_SHOWN_LINES, MAX_ALIKE) };
+    // Many rules with one reason differ in the object alone: the first stands for them.
+    let lines = rules.chunk_by(|a, b| a.reason == b.reason).flat_map(|alike| {
+        let size = if alike.len() > most_alike { alike.len() } else { 1 };
+        alike.chunks(size)
+    });
+    let mut hidden = 0;
+    for (index, alike) in lines.enumerate() {
+        if index >= most {
+            hidden += alike.len();
+        } else if let [rule, others @ ..] = alike {
+            let place = rule.format_place().map(|place| format!(" ({place})")).unwrap_or_default();
+            let more = match others.len() {
+                0 => String::new(),
+                more => format!(", and {more} more (-v shows all)"),
+            };
+            let text = format!("{}: {}{place}{more}", rule.reason.name(), rule.detail);
+            let _ = writeln!(out, "  {}", escape_text(&text));
+        }
     }
-    if let Some(more) = rules.len().checked_sub(most).filter(|more| *more > 0) {
-        let _ = writeln!(out, "  … and {} (-v shows all)", format_count(more, "more rule"));
+    if hidden > 0 {
+        let _ = writeln!(out, "  … and {} (-v shows all)", format_count(hidden, "more rule"));
     }
 }
 

@@ -181,7 +181,10 @@ fn write_decisions(out: &mut String, document: &PageDocument<'_>, explained: &BT
     }
     let is_unplaced =
         |object: &&PageObject<'_>| UNPLACED_FLAGS.iter().any(|flag| object.flags.contains(flag));
-    let is_explained = |object: &PageObject<'_>| explained.contains(object.object);
+    // What nearly matches a policy that is lost is said here alone.
+    let is_explained = |object: &PageObject<'_>| {
+        !object.flags.contains(&VerdictFlag::LosesPolicy) && explained.contains(object.object)
+    };
     let mut unplaced = document.objects.iter().filter(is_unplaced).filter(|object| !is_explained(object));
     items.extend(unplaced.by_ref().take(MAX_DECISIONS).map(format_unplaced));
     let more = unplaced.count();
