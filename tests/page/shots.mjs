@@ -119,8 +119,9 @@ for (const [name, url] of Object.entries(pages)) {
 }
 
 // A comparison that never fails shows nothing.
-for (const [what, change] of [
-  ['another colour', ':root { --bad: #0a7a0a !important; --bad-on: #d8f5d8 !important; }'],
+for (const [what, change, name = 'diff'] of [
+  // What is lost is red.
+  ['another colour', ':root { --bad: #0a7a0a !important; --bad-on: #d8f5d8 !important; }', 'whatif'],
   ['another shade', ':root { --leaves-on: light-dark(#fff, #000) !important; }'],
   ['a block that moved', '.cards { margin-top: 24px; }'],
   ['a column that is wider', '.cell.total { padding-inline-end: 40px !important; width: 140px !important; }'],
@@ -129,8 +130,8 @@ for (const [what, change] of [
   await test(`${what} is noticed`, async () => {
     const noticed = [];
     for (const width of WIDTHS) {
-      const kept = decodePng(fs.readFileSync(path.join(folder, `diff-${width}-light.png`)));
-      noticed.push(compareShots(await takeShot(pages.diff, width, 'light', change), kept));
+      const kept = decodePng(fs.readFileSync(path.join(folder, `${name}-${width}-light.png`)));
+      noticed.push(compareShots(await takeShot(pages[name], width, 'light', change), kept));
     }
     assert.ok(noticed.some((problem) => problem !== ''), `nothing was noticed at ${WIDTHS}`);
   });
