@@ -134,7 +134,8 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
     // Answers shells that ask for the values of a word, and ends then.
     clap_complete::CompleteEnv::with_factory(Cli::command).complete();
     let args = cluster_names::repeat_option(args);
-    let writes_folder = args.iter().any(|arg| arg == "render");
+    let is_option = |arg: &&OsString| arg.as_encoded_bytes().starts_with(b"-");
+    let writes_folder = args.iter().skip(1).find(|arg| !is_option(arg)).is_some_and(|arg| arg == "render");
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(mut error) => {

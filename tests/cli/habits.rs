@@ -19,7 +19,7 @@ fn a_folder_where_a_format_belongs_leads_to_the_option_for_folders() {
     let sandbox = Sandbox::web();
     let ran = sandbox.run("render -o out").code(2);
     assert!(ran.err.contains("did you mean '--out out'"), "{ran:#?}");
-    for line in ["render -o jsn", "plan -o out"] {
+    for line in ["render -o jsn", "plan -o out", "plan render -o out"] {
         let ran = sandbox.run(line).code(2);
         assert!(!ran.err.contains("--out "), "{ran:#?}");
     }

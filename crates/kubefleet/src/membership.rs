@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// How long the hub waits by default for the agent of a deleted member.
-pub const FORCE_DELETE_WAIT: SignedDuration = SignedDuration::from_mins(15);
+pub(crate) const FORCE_DELETE_WAIT: SignedDuration = SignedDuration::from_mins(15);
 
 /// How long a deleted member stays: its agent confirms at once that it leaves, or the hub waits this long and forces it.
 pub fn time_until_gone(reachable: bool, force_delete_wait: SignedDuration) -> SignedDuration {

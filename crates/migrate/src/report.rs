@@ -25,7 +25,7 @@ const MAX_SHOWN_OBJECTS: usize = 30;
 /// The most rules, and the most fields, that a text shows of an object.
 const MAX_SHOWN_LINES: usize = 8;
 
-/// How many rules with one reason are shown each on its line.
+/// How many rules about the repo as a whole are shown each on its line if they have one reason.
 const MAX_ALIKE: usize = 2;
 
 /// What to do about a difference that nothing explains.
@@ -293,7 +293,7 @@ impl MigrationReport {
         }
         if !self.repo.is_empty() {
             let _ = writeln!(out, "\n{}", style.paint_bold("The repo as a whole"));
-            write_rules(&mut out, &self.repo, style);
+            write_rules(&mut out, &self.repo, if style.full { usize::MAX } else { MAX_ALIKE }, style);
         }
         if let Some(stress) = &self.stress {
             write_stress(&mut out, stress, style);
@@ -377,7 +377,7 @@ impl ObjectRow {
                 let _ = writeln!(out, "    {}: {from} → {to}", escape_text(&field.path));
             }
         }
-        write_rules(out, &self.rules, style);
+        write_rules(out, &self.rules, usize::MAX, style);
     }
 
     fn write_markdown(&self, out: &mut String) {
@@ -407,9 +407,9 @@ pub(crate) fn describe_example(example: &StressExample) -> String {
     format!("{when}: {object}: {}", difference.detail)
 }
 
-fn write_rules(out: &mut String, rules: &[RuleRow], style: TextStyle) {
-    let (most, most_alike) = if style.full { (usize::MAX, usize::MAX) } else { (MAX_SHOWN_LINES, MAX_ALIKE) };
-    // Many rules with one reason differ in the object alone: the first stands for them.
+/// The rules; the first of more than `most_alike` with one reason stands for them.
+fn write_rules(out: &mut String, rules: &[RuleRow], most_alike: usize, style: TextStyle) {
+    let most = if style.full { usize::MAX } else { MAX_SHOWN_LINES };
     let lines = rules.chunk_by(|a, b| a.reason == b.reason).flat_map(|alike| {
         let size = if alike.len() > most_alike { alike.len() } else { 1 };
         alike.chunks(size)

@@ -113,13 +113,15 @@ fn list_causes<'p>(
     };
     let mut causes = Vec::new();
     for flag in object.flags.iter().copied() {
-        causes.push((flag, object.caused_by.as_slice()));
-        if matches!(flag, VerdictFlag::Deleted | VerdictFlag::Restarts | VerdictFlag::Fields) {
-            causes.pop();
-            causes.extend(of_manifests(flag).map(|change| (flag, change.caused_by.as_slice())));
-        } else if object.caused_by.is_empty() {
-            let all = object.changes.iter().filter_map(|at| document.changes.get(*at));
-            causes.extend(all.map(|change| (flag, change.caused_by.as_slice())));
+        match flag {
+            VerdictFlag::Deleted | VerdictFlag::Restarts | VerdictFlag::Fields => {
+                causes.extend(of_manifests(flag).map(|change| (flag, change.caused_by.as_slice())));
+            }
+            _ if object.caused_by.is_empty() => {
+                let all = object.changes.iter().filter_map(|at| document.changes.get(*at));
+                causes.extend(all.map(|change| (flag, change.caused_by.as_slice())));
+            }
+            _ => causes.push((flag, object.caused_by.as_slice())),
         }
     }
     causes

@@ -52,8 +52,10 @@ impl PageContent for PageDocument<'_> {
     fn write_cards(&self, out: &mut String) {
         let edits = EditGroups::new(if self.mode == PageMode::Diff { self.causes } else { &[] });
         let effects = EditEffects::collect(self, &edits);
-        let explained: BTreeSet<&ObjectRef> =
-            effects.iter().flat_map(EditEffects::unplaced_objects).map(|object| object.object).collect();
+        let mut rows: Vec<_> = edits.groups.iter().zip(&effects).collect();
+        rows.sort_by_key(|(_, effects)| effects.compute_rank());
+        let shown = rows.iter().take(MAX_EDITS).flat_map(|(_, effects)| effects.unplaced_objects());
+        let explained: BTreeSet<&ObjectRef> = shown.map(|object| object.object).collect();
         out.push_str(
             "<section class=\"card\" id=\"fleet\" aria-labelledby=\"fleet-title\" hidden><h2 id=\"fleet-title\">The fleet</h2><div class=\"body\"></div></section>\n",
         );
@@ -63,7 +65,7 @@ impl PageContent for PageDocument<'_> {
             None => write_decisions(out, self, &explained),
         }
         if self.mode == PageMode::Diff {
-            write_edits(out, self, &edits, &effects);
+            write_edits(out, self, rows);
         }
         if let Some(scenario) = &self.scenario {
             write_timeline(out, scenario);
@@ -267,15 +269,12 @@ fn format_reason(object: &PageObject<'_>) -> String {
     })
 }
 
-/// The edits of the repo, each beside what follows from it, the worst first.
+/// The edits of the repo, each beside what follows from it.
 fn write_edits(
     out: &mut String,
     document: &PageDocument<'_>,
-    edits: &EditGroups<'_>,
-    effects: &[EditEffects<'_, '_>],
+    rows: Vec<(&EditGroup<'_>, &EditEffects<'_, '_>)>,
 ) {
-    let mut rows: Vec<_> = edits.groups.iter().zip(effects).collect();
-    rows.sort_by_key(|(_, effects)| effects.compute_rank());
     let format_row = |(group, effects): (&EditGroup<'_>, &EditEffects<'_, '_>)| {
         let mut text = format!("<div class=\"edit\">{}</div>\n<div class=\"follows\">", format_edit(group)?);
         effects.write_lines(&mut text, document, format_reason);
