@@ -114,9 +114,9 @@ Does it fit
         ran.out,
         "\
 <!-- federate diff -->
-### federate: 1 object moved; 1 manifest changed, 1 removed in 2 clusters
+### federate: 1 manifest is deleted from 1 cluster, 1 object moves
 
-`main` → `work tree`: 1 manifest is deleted from 1 cluster and 1 object moves.
+`main` → `work tree`: 1 manifest is deleted from 1 cluster and 1 object moves. 1 manifest changed, 1 removed in 2 clusters.
 
 > [!CAUTION]
 > - 1 of 2 manifests are deleted (50 %)
@@ -365,6 +365,37 @@ fn the_same_in_a_hundred_clusters_is_shown_once() {
     let out = sandbox.run("diff --from main -o markdown").code(1).out;
     assert!(out.contains("</b> in all 119 clusters: "), "{out}");
     assert_eq!(out.matches("`nginx:1.28`").count(), 1, "{out}");
+}
+
+/// Many policies that get the same line are one row; one that gets another stands for itself.
+#[test]
+fn equal_edits_of_policies_are_one() {
+    let policies = |last: &str| -> String {
+        let one = |at: usize| {
+            let clusters = if at == 5 { last } else { "m1" };
+            format!(
+                "---\napiVersion: policy.karmada.io/v1alpha1\nkind: PropagationPolicy\nmetadata: {{name: p{at}, namespace: shop}}\nspec:\n  \
+                 resourceSelectors: [{{apiVersion: v1, kind: ConfigMap, name: c{at}}}]\n  placement: {{clusterAffinity: {{clusterNames: [{clusters}]}}}}\n"
+            )
+        };
+        (0..6).map(one).collect()
+    };
+    let configs: String = (0..6)
+        .map(|at| {
+            format!("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c{at}, namespace: shop}}\n")
+        })
+        .collect();
+    let fleet = Sandbox::new().file("clusters.yaml", CLUSTERS).file("c.yaml", configs);
+    let count_edits = |out: &str| {
+        out.split_once("\nCaused by\n").map_or(0, |(_, caused)| caused.matches(" p.yaml:").count())
+    };
+    let sandbox = committed(fleet.file("p.yaml", policies("m1")));
+    sandbox.write("p.yaml", policies("m1").replace("[m1]", "[m2]"));
+    let out = sandbox.run("diff --from main").code(1).out;
+    assert_eq!(count_edits(&out), 1, "{out}");
+    sandbox.write("p.yaml", policies("m1, m2").replace("[m1]", "[m2]"));
+    let out = sandbox.run("diff --from main").code(1).out;
+    assert_eq!(count_edits(&out), 2, "{out}");
 }
 
 #[test]

@@ -8,6 +8,10 @@ const SHOWN_VALUES = 200;
 /** A pattern with less than this part of the largest of its field is odd. */
 const ODD_PART = 10;
 
+/** Pairs of values that stand beside a field, and the characters that the two values of one may have. */
+const SHOWN_PAIRS = 3;
+const PAIR_CHARACTERS = 48;
+
 /** Patterns that are shown before a button. */
 const SHOWN_PATTERNS = 50;
 
@@ -100,9 +104,7 @@ function drawPatterns(root, patterns, sides, openItem, most) {
  * @param {(item: any) => void} openItem
  */
 function createPattern(pattern, sides, openItem) {
-  const first = pattern.rows[0];
-  const single = pattern.rows.length === 1;
-  const [before, after] = single ? [valueText(first.from), valueText(first.to)] : [pattern.before, pattern.after];
+  const pairs = listPairs(pattern);
   const body = createElement('div', { class: 'scroll' });
   const details = createElement(
     'details',
@@ -116,13 +118,35 @@ function createPattern(pattern, sides, openItem) {
       'summary',
       {},
       createElement('code', { text: pattern.field }),
-      createElement('span', { class: 'pair' }, createElement('del', { text: shorten(before) }), ' → ', createElement('ins', { text: shorten(after) })),
+      ...pairs.shown.map(([before, after]) => createElement('span', { class: 'pair' }, createElement('del', { text: shorten(before) }), ' → ', createElement('ins', { text: shorten(after) }))),
+      pairs.more > 0 ? createElement('span', { class: 'muted', text: 'and ' + countWord(pairs.more, 'other pair') }) : null,
       createElement('span', { class: 'muted', text: countWord(new Set(pattern.rows.map((row) => row.item)).size, 'object') }),
       pattern.odd > 0 ? createElement('b', { class: 'bad', text: '! differs from ' + countWord(pattern.odd, 'other') }) : null,
     ),
     body,
   );
   return details;
+}
+
+/**
+ * The most frequent pairs of values of a pattern; the pattern itself, where they are too long to stand side by side.
+ * @param {ValuePattern} pattern
+ * @returns {{shown: [string, string][], more: number}}
+ */
+function listPairs(pattern) {
+  /** @type {Map<string, {pair: [string, string], number: number}>} */
+  const pairs = new Map();
+  for (const row of pattern.rows) {
+    /** @type {[string, string]} */
+    const pair = [valueText(row.from), valueText(row.to)];
+    const key = pair.join('\u0000');
+    const known = pairs.get(key);
+    if (known) known.number += 1;
+    else pairs.set(key, { pair, number: 1 });
+  }
+  const shown = [...pairs.values()].sort((a, b) => b.number - a.number).slice(0, SHOWN_PAIRS).map(({ pair }) => pair);
+  if (pairs.size > 1 && shown.some(([from, to]) => from.length + to.length > PAIR_CHARACTERS)) return { shown: [[pattern.before, pattern.after]], more: 0 };
+  return { shown, more: pairs.size - shown.length };
 }
 
 /**

@@ -3,9 +3,11 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::json;
+
 use super::format_values;
 use crate::table::format_count;
-use federate_engine::change::{CauseRole, ChangeCause, ObjectChangeKind, RenderingChanges};
+use federate_engine::change::{CauseRole, ChangeCause, ObjectChangeKind, PathChange, RenderingChanges};
 use federate_kubernetes::ObjectRef;
 use federate_repo::config::{SettingEffect, find_setting_effect};
 
@@ -32,7 +34,8 @@ pub(crate) struct EditGroups<'d> {
 }
 
 impl<'d> EditGroups<'d> {
-    /// Groups the edits of templates that change the same fields; other edits stand for themselves.
+    /// Groups the edits of templates that change the same fields, and those of policies that change them to the same values; other
+    /// edits stand for themselves.
     pub(crate) fn new(causes: &'d [ChangeCause]) -> Self {
         let with_effect = causes.iter().filter(|cause| !cause.is_without_effect());
         let mut alike: BTreeMap<EditKey<'_>, usize> = BTreeMap::new();
@@ -95,23 +98,31 @@ fn has_only_settings(edit: &ChangeCause) -> bool {
         && !edit.fields.iter().any(|field| is_rendered(find_setting_effect(&field.change.path)))
 }
 
-/// What is equal in the edits of a group.
-type EditKey<'d> = (CauseRole, ObjectChangeKind, &'d str, Vec<&'d str>);
+/// What is equal in the edits of a group: the kind of the edited object, the fields, and their values where a reader wants to see
+/// each.
+type EditKey<'d> = (CauseRole, ObjectChangeKind, &'d str, Vec<(&'d str, String)>);
 
 fn edit_key(cause: &ChangeCause) -> EditKey<'_> {
     let source = cause.sources.first().map_or("", String::as_str);
     let kind = cause.object.as_ref().map_or(source, |object| object.kind.as_str());
-    let fields = cause.fields.iter().map(|field| field.change.path.as_str()).collect();
-    (cause.role, cause.kind, kind, fields)
+    let decides = matches!(cause.role, CauseRole::Policy | CauseRole::Override);
+    let fields = cause.fields.iter().map(|field| {
+        let PathChange { path, from, to } = &field.change;
+        let values = if decides { json!([from, to]).to_string() } else { String::new() };
+        (path.as_str(), values)
+    });
+    (cause.role, cause.kind, kind, fields.collect())
 }
 
-/// Whether the edit is one of those that a repo has many of. A reader wants to see each policy.
+/// Whether the edit is one of those that a repo has many of.
 fn can_be_folded(cause: &ChangeCause) -> bool {
     match cause.role {
         CauseRole::Template | CauseRole::Bundle | CauseRole::Cluster => true,
         // A reader wants to see each value.
         CauseRole::Source => cause.object.is_some() || cause.fields.is_empty(),
-        CauseRole::Policy | CauseRole::Override | CauseRole::Other | CauseRole::Configuration => false,
+        // What is added or removed as a whole decides something else each time.
+        CauseRole::Policy | CauseRole::Override => cause.kind == ObjectChangeKind::Changed,
+        CauseRole::Other | CauseRole::Configuration => false,
     }
 }
 

@@ -19,8 +19,9 @@ use super::lost_policies::{LostObjects, describe_lost_policy, group_lost_policie
 use super::setting_changes::SettingLine;
 use super::verdict::VerdictFlag;
 use super::{
-    DESTINATIONS_TITLE, Diff, Named, PRUNED_TITLES, UNMATCHED_TITLE, format_headline, format_share,
-    format_side, format_signed, format_values, name_objects, placement_word, to_signed, unmatched_changes,
+    DESTINATIONS_TITLE, Diff, Named, PRUNED_TITLES, UNMATCHED_TITLE, format_headline, format_manifest_counts,
+    format_share, format_side, format_signed, format_values, name_objects, placement_word, to_signed,
+    unmatched_changes,
 };
 use crate::escape::{encode_path, escape_prose, fence_diff, format_code, format_html_code};
 use crate::findings::FindingRow as FoundRow;
@@ -114,10 +115,12 @@ pub fn format_comment(diff: &Diff<'_>, files: &CommentOptions, all: &str) -> Str
         }
         sections.push(comment.build_unmatched());
         let sentence = &diff.verdict.sentence;
+        let manifests = format_manifest_counts(diff.changes).filter(|_| is_listed);
+        let manifests = manifests.map(|counts| format!(" {counts}.")).unwrap_or_default();
         let first = (!is_listed).then(|| format!("\n\n{}", diff.describe_first(format_code)));
         format!(
-            "{COMMENT_MARKER}\n### federate: {}\n\n{sides}: {sentence}{}\n{}",
-            format_headline(diff),
+            "{COMMENT_MARKER}\n### federate: {}\n\n{sides}: {sentence}{manifests}{}\n{}",
+            format_title(diff),
             first.unwrap_or_default(),
             comment.format_caution()
         )
@@ -130,6 +133,15 @@ pub fn format_comment(diff: &Diff<'_>, files: &CommentOptions, all: &str) -> Str
     }
     head.push_str(&size_budget::fit_sections(sections, MAX_COMMENT_BYTES.saturating_sub(head.len()), all));
     head
+}
+
+/// The most characters of a title, without the name of the program: lists of comments and checks show about 80.
+const MAX_TITLE_CHARACTERS: usize = 70;
+
+/// What a reviewer is to see first.
+fn format_title(diff: &Diff<'_>) -> String {
+    let title = diff.verdict.format_title(diff.changes, MAX_TITLE_CHARACTERS).filter(|_| !diff.is_first);
+    title.unwrap_or_else(|| format_headline(diff))
 }
 
 struct Comment<'r> {

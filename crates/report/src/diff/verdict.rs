@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::destinations::count_destinations;
 use super::{format_setting_count, placement_word};
+use crate::escape::escape_prose;
 use crate::table::{count_with_verb, format_count};
 use federate_engine::capacity::CapacityChanges;
 use federate_engine::change::{
@@ -196,7 +197,7 @@ impl ChangeVerdict {
             .into_iter()
             .map(|(object, flags)| ObjectVerdict { object: object.clone(), flags })
             .collect();
-        let sentence = counts.format_sentence(count_destinations(changes));
+        let sentence = join_sentence(&counts.format_parts(count_destinations(changes)));
         Self { sentence, counts, objects }
     }
 
@@ -212,6 +213,29 @@ impl ChangeVerdict {
                 self.objects.insert(at, ObjectVerdict { object: object.clone(), flags });
             }
         }
+    }
+
+    /// The worst of it in at most `most` characters, with the name of an object if it is the only one of its kind; `None` if nothing
+    /// changes in any cluster.
+    pub(super) fn format_title(&self, changes: &RenderingChanges, most: usize) -> Option<String> {
+        let mut parts = self.counts.format_parts(count_destinations(changes)).into_iter();
+        let worst = self.objects.iter().filter_map(|one| one.flags.first()).min();
+        let named = worst.filter(|flag| **flag <= VerdictFlag::DoesNotFit).and_then(|flag| {
+            let mut objects = self.with_flag(*flag);
+            let (object, None) = (objects.next()?, objects.next()) else { return None };
+            let named = format!("{} {}", escape_prose(&object.to_string()), flag.terms().words[0]);
+            (named.chars().count() <= most).then_some(named)
+        });
+        let first = parts.next()?;
+        let mut title = named.unwrap_or(first);
+        for part in parts {
+            if title.chars().count() + part.chars().count() + 2 > most {
+                break;
+            }
+            title.push_str(", ");
+            title.push_str(&part);
+        }
+        Some(title)
     }
 
     /// The objects with a flag.
@@ -271,8 +295,8 @@ impl VerdictCounts {
         } += 1;
     }
 
-    /// The numbers that matter in one sentence, with those of destinations.
-    fn format_sentence(&self, destinations: Option<String>) -> String {
+    /// The numbers that matter, the worst first, with those of destinations.
+    fn format_parts(&self, destinations: Option<String>) -> Vec<String> {
         let deleted = (self.deleted_manifests > 0).then(|| {
             format!(
                 "{} deleted from {}",
@@ -302,12 +326,15 @@ impl VerdictCounts {
             count_objects(self.added, VerdictFlag::Added),
             count_objects(self.fields, VerdictFlag::Fields),
         ];
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
-        match parts.split_last() {
-            None => "Nothing changes in any cluster.".to_owned(),
-            Some((last, [])) => capitalize_first(&format!("{last}.")),
-            Some((last, first)) => capitalize_first(&format!("{} and {last}.", first.join(", "))),
-        }
+        parts.into_iter().flatten().collect()
+    }
+}
+
+fn join_sentence(parts: &[String]) -> String {
+    match parts.split_last() {
+        None => "Nothing changes in any cluster.".to_owned(),
+        Some((last, [])) => capitalize_first(&format!("{last}.")),
+        Some((last, first)) => capitalize_first(&format!("{} and {last}.", first.join(", "))),
     }
 }
 
