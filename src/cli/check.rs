@@ -13,6 +13,7 @@ use super::{
 use federate_apiserver_model::served_versions::{NEWEST, OLDEST, parse_release};
 use federate_kubernetes::Finding;
 use federate_repo::Repo;
+use federate_report::control_plane_objects::describe_kept_objects;
 use federate_report::page::PageHost;
 use federate_report::table::format_count;
 use federate_report::{annotations, findings};
@@ -113,8 +114,8 @@ impl CheckCommand {
                 print_text(&findings::text_of_first(repo, &found, session.dialects(), color, most))?;
                 if !self.args.quiet {
                     print_text(&format_summary(&found, repo.templates.len(), session.clusters().len()))?;
-                    if let Some(line) = federate_report::control_plane_objects::control_plane_line(repo) {
-                        print_text(&format!("{line}\n"))?;
+                    if let Some(kept) = describe_kept_objects(repo, session.dialects()) {
+                        print_text(&format!("{kept}\n"))?;
                     }
                 }
             }

@@ -89,7 +89,9 @@ impl ExplainCommand {
             ExplainedSubject::Unplaced(unplaced) => print_text(&explanation::format_unplaced(unplaced)),
             ExplainedSubject::Policy(policy) if session.stays_on_control_plane(&policy.policy) => {
                 let why = "stays on its control plane: federate neither places it nor decides by it";
-                print_text(&format!("{} ({}) {why}\n", policy.policy, policy.origin))
+                let more = session.describe_kept_object(&policy.policy);
+                let more = more.map(|more| format!("; {more}")).unwrap_or_default();
+                print_text(&format!("{} ({}) {why}{more}\n", policy.policy, policy.origin))
             }
             ExplainedSubject::Policy(policy) => {
                 let mut plan = session.plan_with_replicas();

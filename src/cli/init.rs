@@ -101,7 +101,12 @@ impl InitCommand {
         let session = self.open_session()?;
         let situation = self.read_situation(&session)?;
         self.refuse_options_without_effect(&situation)?;
-        let layout = session.find_tool_layout().filter(|_| situation.dialect.is_none());
+        let has_no_control_plane = situation.dialect.is_none();
+        let layout = if has_no_control_plane || (self.dialect.is_none() && !situation.has_policies) {
+            session.find_tool_layout()
+        } else {
+            session.find_decision_layout()
+        };
         let mut names = self.clusters.clone();
         names.extend(layout.iter().flat_map(|layout| layout.clusters.iter().cloned()));
         names.sort();

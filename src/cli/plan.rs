@@ -11,7 +11,7 @@ use federate_dialect::Placement;
 use federate_engine::previous;
 use federate_kubernetes::ObjectRef;
 use federate_kubernetes::display_text::{escape_json, escape_text};
-use federate_report::control_plane_objects::control_plane_line;
+use federate_report::control_plane_objects::describe_kept_objects;
 use federate_report::decisions::{DecisionShape, write_decisions};
 use federate_report::page::PageHost;
 use federate_report::table::TextStyle;
@@ -102,8 +102,9 @@ impl PlanCommand {
             Output::OcmDecisions => print_unchanged(&decisions(&session, &plan, DecisionShape::Ocm))?,
             Output::FluxInputs => print_unchanged(&decisions(&session, &plan, DecisionShape::FluxInputs))?,
         }
-        if let Some(line) = control_plane_line(session.repo()).filter(|_| !self.args.quiet) {
-            print_notice(&format!("note: {line}\n"));
+        let kept = describe_kept_objects(session.repo(), session.dialects());
+        if let Some(kept) = kept.filter(|_| !self.args.quiet) {
+            print_notice(&format!("note: {kept}\n"));
         }
         let mut findings = session.plan_findings_with_overrides();
         // Causes first: without clusters or policies, nothing can be placed.

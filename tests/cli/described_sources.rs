@@ -586,7 +586,7 @@ spec:
 ---
 apiVersion: v1
 kind: ConfigMap
-metadata: {name: ocm, namespace: argocd, annotations: {config.kubernetes.io/local-config: \"true\"}}
+metadata: {name: ocm, namespace: argocd}
 data: {apiVersion: cluster.open-cluster-management.io/v1beta1, kind: placementdecisions, statusListKey: decisions, matchKey: clusterName}
 ";
     let generator = "  - clusterDecisionResource: {configMapRef: ocm, labelSelector: {matchLabels: {cluster.open-cluster-management.io/placement: web}}}\n";
@@ -603,6 +603,21 @@ data: {apiVersion: cluster.open-cluster-management.io/v1beta1, kind: placementde
     tools.run(&repo, "render --out out2").code(0);
     assert_eq!(repo.files("out2/m2"), ["shop/configmap_web-m2-map.yaml"]);
     assert!(!repo.path("out2/m1").exists());
+    let plan = tools.run(&repo, "plan").code(0);
+    assert!(
+        !plan.out.contains("argocd/ocm"),
+        "the ConfigMap of the generator is placed nowhere: {}",
+        plan.out
+    );
+    // ACM makes a ConfigMap on the hub, which the repo then lacks; others must be there.
+    let (placement, _) = placement.rsplit_once("---\n").expect("the ConfigMap is the last document");
+    repo.write("placement.yaml", placement);
+    let ran = tools.run(&repo, "check").code(2);
+    assert!(ran.out.contains("the repo has no ConfigMap `ocm`"), "{}", ran.out);
+    let of_acm = generator.replace("configMapRef: ocm", "configMapRef: acm-placement");
+    repo.write("set.yaml", set_of(&of_acm, true, "web-{{.name}}", "name: '{{.name}}'", "x"));
+    tools.run(&repo, "render --out out3").code(0);
+    assert_eq!(repo.files("out3/m1"), ["shop/configmap_web-m1-map.yaml"]);
 }
 
 /// An Application whose destination is a cluster.

@@ -333,3 +333,68 @@ fn an_explanation_shows_the_steps_of_a_rollout_and_what_the_hub_waits_for() {
         "{out}"
     );
 }
+
+/// Objects of ACM on the hub: a set of Argo CD that reads decisions, a subscription with what its console shows, and a policy.
+const DELIVERY: &str = "apiVersion: argoproj.io/v1alpha1
+kind: ApplicationSet
+metadata: {name: web, namespace: shop}
+spec:
+  generators:
+  - clusterDecisionResource:
+      configMapRef: acm-placement
+      labelSelector: {matchLabels: {cluster.open-cluster-management.io/placement: web}}
+  template:
+    metadata: {name: 'web-{{name}}'}
+    spec:
+      source: {repoURL: https://example.com/shop.git, path: web}
+      destination: {namespace: shop, server: '{{server}}'}
+---
+apiVersion: apps.open-cluster-management.io/v1
+kind: Subscription
+metadata: {name: s, namespace: shop}
+spec: {channel: ch/git}
+---
+apiVersion: app.k8s.io/v1beta1
+kind: Application
+metadata: {name: a, namespace: shop}
+spec: {componentKinds: [{group: apps.open-cluster-management.io, kind: Subscription}]}
+---
+apiVersion: policy.open-cluster-management.io/v1
+kind: Policy
+metadata: {name: p, namespace: shop}
+spec: {disabled: false}
+";
+
+#[test]
+fn what_the_hub_delivers_in_another_way_is_said_kind_by_kind() {
+    let repo = shop().file("delivery.yaml", DELIVERY);
+    let checked = repo.run("check").code(0).out;
+    let planned = repo.run("plan").code(0).err;
+    for words in [
+        "4 objects stay on the control plane and are not placed: 1 Application, 1 ApplicationSet, 1 Policy, 1 Subscription",
+        "\n  ApplicationSet: Argo CD makes an Application for each cluster of the decisions: an item `argocd: FOLDER`",
+        "\n  Subscription: the hub delivers what a Channel holds",
+        "\n  Policy: the policy controllers of ACM carry policies out",
+    ] {
+        assert!(checked.contains(words), "`{words}` is not in\n{checked}");
+        assert!(planned.contains(words), "`{words}` is not in\n{planned}");
+    }
+    let explained = repo.run("explain subscription/s -n shop").code(0).out;
+    assert!(explained.contains("wrap these manifests in a ManifestWorkReplicaSet"), "{explained}");
+}
+
+#[test]
+fn init_builds_what_sets_of_argo_cd_make_of_decisions() {
+    let config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {a: b}\n";
+    let repo = shop().file("delivery/set.yaml", DELIVERY).file("web/config.yaml", config);
+    repo.git("init -q");
+    repo.git("remote add origin https://example.com/shop.git");
+    let proposed = repo.run("init").code(0).out;
+    assert!(proposed.contains("wrote federate.yaml"), "{proposed}");
+    let explained = repo.run("explain configmap/web -n shop").code(0).out;
+    assert!(explained.contains("placed by its source"), "{explained}");
+    let clusters = repo.run("plan -o json").code(0).json();
+    let row = clusters["placements"].as_array().expect("rows");
+    let row = row.iter().find(|row| row["object"]["kind"] == "ConfigMap").expect("the ConfigMap is placed");
+    assert_eq!(row["clusters"].as_array().map(Vec::len), Some(2), "{row:#}");
+}

@@ -26,6 +26,13 @@ pub trait AuthorAdvice {
         ObjectReferences::default()
     }
 
+    /// What becomes of an object that stays on the control plane, and how its manifests are placed by federate instead; `None` where
+    /// there is nothing to say.
+    fn describe_kept_object(&self, object: &ObjectRef) -> Option<&'static str> {
+        let _ = object;
+        None
+    }
+
     /// How a template is selected, as advice: `select it in …`.
     fn selected_by(&self) -> &'static str {
         "select it in a placement policy"

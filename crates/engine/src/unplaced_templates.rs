@@ -9,7 +9,7 @@ use federate_dialect::{UnplacedFollower, UnplacedFollowerReason};
 use federate_kubernetes::schema::{find_nearest, find_similar};
 use federate_kubernetes::selector::LabelSelector;
 use federate_kubernetes::{Finding, Labels, Object, ObjectRef, work};
-use federate_repo::Role;
+use federate_repo::{Role, find_source_key};
 
 use crate::Engine;
 
@@ -186,13 +186,20 @@ impl<'e> PlacementSelectors<'e> {
                 let help = format!("the object has the {what} `{has}`: correct one of the two");
                 UnplacedReason { near: true, ..UnplacedReason::new(Some(why), help) }
             }
-            None => UnplacedReason::new(None, self.format_advice(unfollowed)),
+            None => UnplacedReason::new(None, self.format_advice(template, unfollowed)),
         }
     }
 
     /// What to do about a template that no policy nearly selects.
-    fn format_advice(&self, unfollowed: Option<&UnplacedFollower>) -> String {
-        let advice = format!("{}, or keep it out of the repo with `.federateignore`", self.advice);
+    fn format_advice(&self, template: &Object, unfollowed: Option<&UnplacedFollower>) -> String {
+        let source = find_source_key(template).map(|key| {
+            format!("build what it describes with an item `{key}: FOLDER` of `sources` in federate.yaml, ")
+        });
+        let advice = format!(
+            "{}{}, or keep it out of the repo with `.federateignore`",
+            source.unwrap_or_default(),
+            self.advice
+        );
         match unfollowed {
             Some(UnplacedFollower {
                 leader,

@@ -11,7 +11,7 @@ mod remote_reference;
 mod values;
 pub mod vendored;
 
-pub use argocd::application::describes_source as is_argo_source;
+pub use argocd::application::{describes_source as is_argo_source, is_controller_setting as is_argo_setting};
 pub use argocd::application_set::{
     GeneratedApplications, GenerationUsage, OmissionReason, OmittedApplication,
 };

@@ -54,18 +54,20 @@ const NAMESPACED_GROUPS: &str = "
     addons.cluster.x-k8s.io agent.k8s.elastic.co apm.k8s.elastic.co autoscaling.internal.knative.dev
     autoscaling.k8s.io batch.volcano.sh beat.k8s.elastic.co bitnami.com bootstrap.cluster.x-k8s.io
     bus.volcano.sh caching.internal.knative.dev ceph.rook.io cluster.x-k8s.io clusterctl.cluster.x-k8s.io
-    config.gatekeeper.sh controlplane.cluster.x-k8s.io core.strimzi.io csi.ceph.io
+    config.gatekeeper.sh controlplane.cluster.x-k8s.io core.strimzi.io csi.ceph.io dragonflydb.io
     elasticsearch.k8s.elastic.co enterprisesearch.k8s.elastic.co eventing.knative.dev extensions.istio.io
-    externaldns.k8s.io flink.apache.org flow.volcano.sh flows.knative.dev grafana.integreatly.org
-    helm.toolkit.fluxcd.io image.toolkit.fluxcd.io ipam.cluster.x-k8s.io kafka.strimzi.io
+    externaldns.k8s.io flink.apache.org flow.volcano.sh flows.knative.dev fluxcd.controlplane.io
+    gateway.envoyproxy.io grafana.integreatly.org helm.toolkit.fluxcd.io image.toolkit.fluxcd.io
+    infra.contrib.fluxcd.io ipam.cluster.x-k8s.io k8s.mariadb.com k8up.io kafka.strimzi.io
     kibana.k8s.elastic.co kustomize.toolkit.fluxcd.io linkerd.io logstash.k8s.elastic.co longhorn.io
-    maps.k8s.elastic.co messaging.knative.dev metallb.io monitoring.coreos.com multicluster.linkerd.io
-    multicluster.x-k8s.io networking.istio.io notification.toolkit.fluxcd.io opentelemetry.io
-    operator.victoriametrics.com policy.kruise.io policy.linkerd.io projectcontour.io ray.io
-    resolution.tekton.dev secrets-store.csi.x-k8s.io secrets.hashicorp.com security.istio.io
-    serving.knative.dev sinks.knative.dev source.toolkit.fluxcd.io sources.knative.dev
+    maps.k8s.elastic.co messaging.knative.dev metallb.io mongodbcommunity.mongodb.com
+    monitoring.coreos.com multicluster.linkerd.io multicluster.x-k8s.io networking.istio.io
+    notification.toolkit.fluxcd.io opentelemetry.io operator.victoriametrics.com policy.kruise.io
+    policy.linkerd.io projectcontour.io ray.io redis.redis.opstreelabs.in resolution.tekton.dev
+    secrets-store.csi.x-k8s.io secrets.hashicorp.com security.istio.io serving.knative.dev
+    sinks.knative.dev source.extensions.fluxcd.io source.toolkit.fluxcd.io sources.knative.dev
     sparkoperator.k8s.io split.smi-spec.io status.gatekeeper.sh telemetry.istio.io traefik.containo.us
-    traefik.io velero.io workload.linkerd.io
+    traefik.io velero.io volsync.backube workload.linkerd.io
 ";
 
 /// Groups without namespaced kinds.
@@ -73,11 +75,11 @@ const CLUSTER_SCOPED_GROUPS: &str = "
     apiextensions.crossplane.io constraints.gatekeeper.sh expansion.gatekeeper.sh externaldata.gatekeeper.sh
     karpenter.k8s.aws karpenter.sh migration.projectcalico.org mutations.gatekeeper.sh nodeinfo.volcano.sh
     operator.tekton.dev operator.tigera.io ops.crossplane.io pkg.crossplane.io runtime.cluster.x-k8s.io
-    syncset.gatekeeper.sh templates.gatekeeper.sh topology.volcano.sh
+    syncset.gatekeeper.sh templates.gatekeeper.sh topology.volcano.sh trust.cert-manager.io
 ";
 
 /// Other groups, with their cluster-scoped kinds.
-const MIXED_GROUPS: [(&str, &str); 30] = [
+const MIXED_GROUPS: [(&str, &str); 31] = [
     ("apps.kruise.io", "NodeImage NodePodProbe ResourceDistribution SidecarSet"),
     ("argoproj.io", "ClusterAnalysisTemplate ClusterWorkflowTemplate"),
     ("cert-manager.io", "ClusterIssuer"),
@@ -114,6 +116,7 @@ const MIXED_GROUPS: [(&str, &str); 30] = [
     ),
     ("kyverno.io", "ClusterCleanupPolicy ClusterPolicy GlobalContextEntry"),
     ("networking.internal.knative.dev", "ClusterDomainClaim"),
+    ("nfd.k8s-sigs.io", "NodeFeatureRule"),
     ("objectbucket.io", "ObjectBucket"),
     (
         "policies.kyverno.io",

@@ -207,6 +207,10 @@ impl AuthorAdvice for Ocm {
         Some(import::IMPORTER)
     }
 
+    fn describe_kept_object(&self, object: &ObjectRef) -> Option<&'static str> {
+        readers::describe_reader(object)
+    }
+
     fn selected_by(&self) -> &'static str {
         "wrap it in a ManifestWorkReplicaSet"
     }

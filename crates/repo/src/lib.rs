@@ -494,10 +494,7 @@ impl RepoFiles {
         describing
             .extend(described_by.into_iter().filter(|object| known.insert(default_identity(&object.id))));
         if config.sources.iter().any(|source| source.argocd.is_some()) {
-            // They hold the credentials of Argo CD for clusters, and no cluster needs them.
-            objects.retain(|object| {
-                object.id.kind != "Secret" || object.label(ARGO_SECRET_LABEL) != Some("cluster")
-            });
+            objects.retain(|object| !federate_gitops::is_argo_setting(object));
         }
         name_describing_objects(&mut sources, &describing);
         findings.extend(wrong);
@@ -531,8 +528,13 @@ impl RepoFiles {
     }
 }
 
-/// The label of the Secrets in which Argo CD has its clusters.
-const ARGO_SECRET_LABEL: &str = "argocd.argoproj.io/secret-type";
+/// The key of `sources` in the configuration for objects of a kind that describe sources; `None` for other kinds.
+pub fn find_source_key(object: &Object) -> Option<&'static str> {
+    if federate_gitops::is_argo_source(object) {
+        return Some("argocd");
+    }
+    federate_gitops::is_flux_source(object).then_some("flux")
+}
 
 /// Gives the objects that describe sources the namespaces that they have in the repo.
 fn name_describing_objects(sources: &mut [SourceRecord], describing: &[Object]) {

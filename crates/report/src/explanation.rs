@@ -178,7 +178,8 @@ impl ExplainedObject {
 /// The explanation as text. `inventory` has the names of all clusters.
 pub fn format_explanation(explained: &ExplainedObject, inventory: &[&str], style: TextStyle) -> String {
     let e = &explained.explanation;
-    let mut out = format!("{} ({}), placed by {}\n", e.placement.object, explained.origin, e.dialect);
+    let by = if e.placement.has_destination { "its source" } else { e.dialect };
+    let mut out = format!("{} ({}), placed by {by}\n", e.placement.object, explained.origin);
     write_section(&mut out, "Built by", &format_chains(&explained.built_by));
     write_section(&mut out, "Policy", &e.policy);
     write_section(&mut out, "Decision", &e.steps);

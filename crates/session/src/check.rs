@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use federate_engine::TOO_MUCH_WORK;
 use federate_kubernetes::finding::format_count;
 use federate_kubernetes::{Finding, ObjectRef, Origin, Severity, work};
-use federate_repo::Role;
+use federate_repo::{Role, find_source_key};
 use federate_whatif::{may_hold_scenarios, read_scenarios};
 use federate_yaml::Position;
 
@@ -139,8 +139,15 @@ impl Session {
             && !repo.claimed.iter().any(|claimed| matches!(claimed.role, Role::Placement | Role::Bundle))
             && self.plan().placements.is_empty()
         {
-            let help = "`federate init` writes a policy; or add one, for example `PropagationPolicy` of \
-                        `policy.karmada.io/v1alpha1`, or set `unplaced: everywhere` in federate.yaml";
+            let is_described =
+                repo.templates.iter().any(|template| find_source_key(&template.object).is_some());
+            let help = if is_described {
+                "`federate init` lists the objects of Flux and Argo CD under `sources` in federate.yaml, which then place what they \
+                 build; or add a policy, or set `unplaced: everywhere` in federate.yaml"
+            } else {
+                "`federate init` writes a policy; or add one, for example `PropagationPolicy` of \
+                 `policy.karmada.io/v1alpha1`, or set `unplaced: everywhere` in federate.yaml"
+            };
             found.push(warn_of_repo(
                 "no-policies",
                 "the repo has no placement policy, so no template is placed",

@@ -134,6 +134,12 @@ impl Session {
         own.map(|claimed| &claimed.object.id).any(|id| id == object)
     }
 
+    /// What becomes of an object that belongs to a control plane, where its dialect knows.
+    pub fn describe_kept_object(&self, object: &ObjectRef) -> Option<&'static str> {
+        let claimed = self.repo().claimed.iter().find(|claimed| claimed.object.id == *object)?;
+        self.dialects().get(claimed.dialect)?.advice().describe_kept_object(object)
+    }
+
     /// What a policy places, or an override policy changes; `None` if the repo has no such policy.
     ///
     /// # Errors

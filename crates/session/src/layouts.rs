@@ -8,7 +8,7 @@ use federate_kubernetes::Object;
 use federate_kubernetes::names::safe_cluster;
 use federate_kubernetes::object::pointer_text;
 use federate_repo::config::CLUSTER_PLACEHOLDER;
-use federate_repo::{BuildTool, normalize_path};
+use federate_repo::{BuildTool, Role, normalize_path};
 use serde_json::{Value, json};
 
 use crate::Session;
@@ -139,7 +139,22 @@ fn cut_below_cluster(folder: &str) -> String {
 impl Session {
     /// What the objects of Flux and Argo CD in the repo say about clusters; `None` if there are none that do.
     pub fn find_tool_layout(&self) -> Option<ToolLayout> {
-        self.find_flux_layout().or_else(|| self.find_argocd_layout())
+        self.find_flux_layout().or_else(|| {
+            let objects = self.list_objects();
+            let describing: Vec<&Object> =
+                objects.iter().copied().filter(|object| federate_gitops::is_argo_source(object)).collect();
+            lay_out_argocd(&describing, &objects)
+        })
+    }
+
+    /// The layout of the `ApplicationSet`s that read the decisions of the control plane: they deliver what it decides.
+    pub fn find_decision_layout(&self) -> Option<ToolLayout> {
+        let kept = self.repo().claimed.iter().filter(|claimed| claimed.role == Role::ControlPlane);
+        let describing: Vec<&Object> = kept
+            .map(|claimed| &claimed.object)
+            .filter(|object| federate_gitops::is_argo_source(object))
+            .collect();
+        lay_out_argocd(&describing, &[])
     }
 
     /// All objects of the repo that are no policies, also those that kustomize builds from.
@@ -257,37 +272,34 @@ impl Session {
         layout.sources = patterns.into_iter().map(|pattern| json!({ "flux": pattern })).collect();
         (!layout.sources.is_empty()).then_some(layout)
     }
+}
 
-    /// The folder of all Applications and `ApplicationSet`s, and the clusters that they and cluster Secrets name.
-    fn find_argocd_layout(&self) -> Option<ToolLayout> {
-        let objects = self.list_objects();
-        let describing = objects.iter().copied().filter(|object| federate_gitops::is_argo_source(object));
-        let mut layout = ToolLayout::default();
-        let mut folder: Option<String> = None;
-        for object in describing {
-            let own = object.origin.file.rsplit_once('/').map_or("", |(above, _)| above);
-            folder =
-                Some(folder.map_or_else(|| own.to_owned(), |folder| shared_folder(&folder, own).to_owned()));
-            let spec = if object.id.kind == "Application" { "/spec" } else { "/spec/template/spec" };
-            let name = pointer_text(&object.body, &format!("{spec}/destination/name"));
-            let server = pointer_text(&object.body, &format!("{spec}/destination/server"));
-            if name == "in-cluster" || server == "https://kubernetes.default.svc" {
-                layout.uses_own_cluster = true;
-            } else if !name.contains("{{") && safe_cluster(name).is_ok() {
-                layout.clusters.insert(name.to_owned());
-            }
+/// The folder of these Applications and `ApplicationSet`s, and the clusters that they and the cluster Secrets among `objects` name.
+/// `None` if there are none.
+fn lay_out_argocd(describing: &[&Object], objects: &[&Object]) -> Option<ToolLayout> {
+    let mut layout = ToolLayout::default();
+    let mut folder: Option<String> = None;
+    for object in describing {
+        let own = object.origin.file.rsplit_once('/').map_or("", |(above, _)| above);
+        folder = Some(folder.map_or_else(|| own.to_owned(), |folder| shared_folder(&folder, own).to_owned()));
+        let spec = if object.id.kind == "Application" { "/spec" } else { "/spec/template/spec" };
+        let name = pointer_text(&object.body, &format!("{spec}/destination/name"));
+        let server = pointer_text(&object.body, &format!("{spec}/destination/server"));
+        if name == "in-cluster" || server == "https://kubernetes.default.svc" {
+            layout.uses_own_cluster = true;
+        } else if !name.contains("{{") && safe_cluster(name).is_ok() {
+            layout.clusters.insert(name.to_owned());
         }
-        let folder = folder?;
-        for object in objects {
-            if object.id.kind == "Secret" && object.label("argocd.argoproj.io/secret-type") == Some("cluster")
-            {
-                let name = pointer_text(&object.body, "/stringData/name");
-                layout.clusters.extend(safe_cluster(name).is_ok().then(|| name.to_owned()));
-            }
-        }
-        layout.sources = vec![json!({ "argocd": if folder.is_empty() { "." } else { &folder } })];
-        Some(layout)
     }
+    let folder = folder?;
+    for object in objects {
+        if object.id.kind == "Secret" && object.label("argocd.argoproj.io/secret-type") == Some("cluster") {
+            let name = pointer_text(&object.body, "/stringData/name");
+            layout.clusters.extend(safe_cluster(name).is_ok().then(|| name.to_owned()));
+        }
+    }
+    layout.sources = vec![json!({ "argocd": if folder.is_empty() { "." } else { &folder } })];
+    Some(layout)
 }
 
 /// The deepest folder that holds both.

@@ -11,6 +11,7 @@ use serde_json::Value;
 use federate_kubernetes::object::field_text;
 use federate_kubernetes::{ClusterName, Object};
 
+use super::clusters::SECRET_TYPE;
 use super::reader::ArgoReader;
 use crate::description::{
     BuildChanges, DescribedJob, DescribedSource, DescriptionError, DirectoryFiles, FolderContent,
@@ -32,6 +33,19 @@ mod value_files;
 /// Whether an object describes sources.
 pub fn describes_source(object: &Object) -> bool {
     object.id.group() == "argoproj.io" && matches!(object.id.kind.as_str(), "Application" | "ApplicationSet")
+}
+
+/// Whether an object tells the controllers of Argo CD something that no cluster needs: a Secret with a cluster and its credentials, or
+/// a ConfigMap that says where a generator finds decisions.
+pub fn is_controller_setting(object: &Object) -> bool {
+    match object.id.kind.as_str() {
+        "Secret" => object.label(SECRET_TYPE.0) == Some(SECRET_TYPE.1),
+        "ConfigMap" => {
+            let has = |key: &str| object.value_at(&["data", key]).is_some();
+            has("matchKey") && has("kind") && has("apiVersion")
+        }
+        _ => false,
+    }
 }
 
 impl ArgoReader<'_> {

@@ -20,7 +20,7 @@ pub(super) const LOCAL_SERVER: &str = "https://kubernetes.default.svc";
 pub(super) const LOCAL_NAME: &str = "in-cluster";
 
 /// The label of Secrets that are clusters, and its value.
-const SECRET_TYPE: (&str, &str) = ("argocd.argoproj.io/secret-type", "cluster");
+pub(super) const SECRET_TYPE: (&str, &str) = ("argocd.argoproj.io/secret-type", "cluster");
 
 /// The address that stands for a cluster of the inventory: the repo does not know the real one.
 pub(super) fn server_of(cluster: &str) -> String {

@@ -2,7 +2,8 @@
 //!
 //! Facts: a ConfigMap in the namespace of the set names the resource, the list in the status, and the key of the entries that holds
 //! the name of a cluster. Entries without a cluster of that name are left out, `values` are not filled, and the fields of an
-//! entry may overwrite the parameters `name` and `server`.
+//! entry may overwrite the parameters `name` and `server`. The controller of ACM's `GitOpsCluster` makes the ConfigMaps
+//! `acm-placement` and `acm-placementrule`.
 
 use std::collections::BTreeMap;
 
@@ -24,6 +25,23 @@ struct DecisionResource {
     resource: String,
     list_key: String,
     match_key: String,
+}
+
+impl DecisionResource {
+    /// The resource of a ConfigMap that ACM makes on the hub, so that a repo need not have it.
+    fn of_acm(config_map: &str) -> Option<Self> {
+        let (api_version, resource) = match config_map {
+            "acm-placement" => ("cluster.open-cluster-management.io/v1beta1", "placementdecisions"),
+            "acm-placementrule" => ("apps.open-cluster-management.io/v1", "placementrules"),
+            _ => return None,
+        };
+        Some(Self {
+            api_version: api_version.to_owned(),
+            resource: resource.to_owned(),
+            list_key: "decisions".to_owned(),
+            match_key: "clusterName".to_owned(),
+        })
+    }
 }
 
 /// The label of a `PlacementDecision` with the name of its `Placement`.
@@ -127,12 +145,16 @@ impl Generation<'_> {
         let config_map = self.objects_beside().find(|object| {
             object.id.kind == "ConfigMap" && object.id.api_version == "v1" && object.id.name == name
         });
+        if config_map.is_none()
+            && let Some(known) = DecisionResource::of_acm(name)
+        {
+            return Ok(known);
+        }
         let data = config_map.and_then(|object| object.body.get("data"));
         let data = data.ok_or_else(|| {
-            DescriptionError::new(
-                &at,
-                format!("the repo has no ConfigMap `{name}` in the namespace of the set"),
-            )
+            let why = format!("the repo has no ConfigMap `{name}` in the namespace of the set");
+            DescriptionError::new(&at, why)
+                .with_help("add it: `federate plan -o placementdecisions=ocm` prints it")
         })?;
         let text = |key: &str| field_text(data, key).to_owned();
         let resource = DecisionResource {
