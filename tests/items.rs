@@ -29,7 +29,7 @@ const SHARED_NAMES: [(&str, &str); 12] = [
 ];
 
 /// The public items of dialects that the program does not call, and why they are there.
-const UNCALLED: [(&str, &str); 14] = [
+const UNCALLED: [(&str, &str); 12] = [
     ("karmada/failover.rs FailoverModel", HUB_RECORD),
     ("karmada/failover.rs member_mut", HUB_RECORD),
     ("karmada/failover.rs remove_taints", HUB_RECORD),
@@ -41,8 +41,6 @@ const UNCALLED: [(&str, &str); 14] = [
     ),
     ("kubeadmiral/hub/reconciliation.rs reconcile_federated", HUB_RECORD),
     ("kubefed/hub.rs propagated_versions", HUB_RECORD),
-    ("kubefleet/capacity.rs provider_mut", "recorded prices stand in for a service that lists them"),
-    ("kubefleet/capacity/azure.rs set_prices", "recorded prices stand in for a service that lists them"),
     ("kubefleet/version.rs for_newest", "the rules without a repo"),
     ("ocm/agent.rs plan_work", "reads a recorded work; a plan takes its steps from the same code"),
     ("ocm/hub.rs HubModel", HUB_RECORD),
