@@ -3,3 +3,4 @@
 
 pub(crate) mod member_agent;
 pub(crate) mod member_deletion;
+pub(crate) mod placement_scheduler;
