@@ -44,7 +44,10 @@ const UNCALLED: [(&str, &str); 12] = [
     ("kubefleet/version.rs for_newest", "the rules without a repo"),
     ("ocm/agent.rs plan_work", "reads a recorded work; a plan takes its steps from the same code"),
     ("ocm/hub.rs HubModel", HUB_RECORD),
-    ("ocm/rollout.rs decide_rollout", "the recorded rule alone; works roll out by the same code"),
+    (
+        "ocm/rollout.rs decide_rollout",
+        "the recorded rule, read from an object; works roll out by the same code",
+    ),
 ];
 
 /// Objects as a hub has them were recorded, with what a controller's whole cycle makes of them.

@@ -4,3 +4,4 @@
 pub(crate) mod member_agent;
 pub(crate) mod member_deletion;
 pub(crate) mod placement_scheduler;
+pub(crate) mod work_replica_set;
