@@ -12,9 +12,7 @@ use federate_repo::{Repo, Role};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{EvictionTask, FailoverOptions, ResourceBinding, TaintPolicy};
-use crate::capacity::readiness::{
-    ConditionThresholds, GracePeriods, LeaseMonitor, MemberHealth, ReadinessThreshold, ready_condition,
-};
+use crate::capacity::readiness::{ConditionThresholds, GracePeriods, lose_agent, lose_endpoint};
 use crate::capacity::taints::{self, ClusterTaint};
 use crate::state::{EVICTING, KarmadaState};
 use crate::version::{KarmadaBehaviour, NoExecute};
@@ -33,7 +31,12 @@ pub(crate) fn simulate_outage(repo: &Repo, cluster: &Cluster, failover: bool) ->
     let pulls = repo
         .claimed_objects(NAME, Role::Inventory)
         .any(|object| object.id == cluster.id && object.text_at(&["spec", "syncMode"]) == "Pull");
-    let (seconds, condition) = if pulls { lose_agent() } else { lose_endpoint() };
+    let (after, condition) = if pulls {
+        lose_agent(GracePeriods::default())
+    } else {
+        lose_endpoint(ConditionThresholds::default())
+    };
+    let seconds = after.as_secs();
     let ready = Condition { last_transition_time: Some(timestamp_at(seconds)), ..condition };
     let mut all: Vec<ClusterTaint> = cluster.taints.iter().map(ClusterTaint::from).collect();
     taints::update_no_schedule(&mut all, Some(&ready), timestamp_at(seconds));
@@ -50,32 +53,6 @@ pub(crate) fn simulate_outage(repo: &Repo, cluster: &Cluster, failover: bool) ->
         steps.push(build_step(&before, later, "it has not been ready for 5 minutes", &all));
     }
     steps
-}
-
-/// The condition of a cluster in mode `Push` that was healthy and does not answer from now on, and after how many seconds
-/// it is stored (`--cluster-failure-threshold`).
-fn lose_endpoint() -> (i64, Condition) {
-    let thresholds = ConditionThresholds::default();
-    let (healthy, lost) =
-        (ready_condition(MemberHealth::Healthy), ready_condition(MemberHealth::Unreachable));
-    let mut threshold = ReadinessThreshold::default();
-    let seconds = thresholds.failure.as_secs();
-    threshold.adjust_condition(None, healthy.clone(), thresholds, timestamp_at(0));
-    threshold.adjust_condition(Some(&healthy), lost.clone(), thresholds, timestamp_at(0));
-    (seconds, threshold.adjust_condition(Some(&healthy), lost, thresholds, timestamp_at(seconds)))
-}
-
-/// The condition of a cluster in mode `Pull` whose agent renews its lease a last time now, and after how many seconds it
-/// is stored (`--cluster-monitor-grace-period`).
-fn lose_agent() -> (i64, Condition) {
-    let grace = GracePeriods::default();
-    let (healthy, start) = (ready_condition(MemberHealth::Healthy), timestamp_at(0));
-    let mut monitor = LeaseMonitor::default();
-    monitor.observe_cluster(start, Some(&healthy), Some(start), grace, start);
-    let seconds = grace.monitor.as_secs();
-    let later = timestamp_at(seconds + 1);
-    let unknown = monitor.observe_cluster(start, Some(&healthy), Some(start), grace, later);
-    (seconds, unknown.unwrap_or(healthy))
 }
 
 fn build_step(before: &Cluster, seconds: i64, why: &str, all: &[ClusterTaint]) -> OutageStep {
