@@ -29,7 +29,7 @@ const SHARED_NAMES: [(&str, &str); 12] = [
 ];
 
 /// The public items of dialects that the program does not call, and why they are there.
-const UNCALLED: [(&str, &str); 12] = [
+const UNCALLED: [(&str, &str); 13] = [
     ("karmada/failover.rs FailoverModel", HUB_RECORD),
     ("karmada/failover.rs member_mut", HUB_RECORD),
     ("karmada/failover.rs remove_taints", HUB_RECORD),
@@ -39,8 +39,15 @@ const UNCALLED: [(&str, &str); 12] = [
         "karmada/quota/admission.rs admit_binding",
         "reads bindings; a plan adds up and compares by the same code",
     ),
-    ("kubeadmiral/hub/reconciliation.rs reconcile_federated", HUB_RECORD),
-    ("kubefed/hub.rs propagated_versions", HUB_RECORD),
+    (
+        "kubeadmiral/hub/scheduling.rs decide_federated_object",
+        "reads a recorded federated object; a plan decides by the same code",
+    ),
+    ("kubefed/hub.rs decide_replicas", "reads a recorded federated object; a plan decides by the same code"),
+    (
+        "kubefed/hub.rs propagated_versions",
+        "reads a recorded federated object; members compare by the same code",
+    ),
     ("kubefleet/version.rs for_newest", "the rules without a repo"),
     ("ocm/agent.rs plan_work", "reads a recorded work; a plan takes its steps from the same code"),
     ("ocm/hub.rs HubModel", HUB_RECORD),
