@@ -29,11 +29,7 @@ const SHARED_NAMES: [(&str, &str); 12] = [
 ];
 
 /// The public items of dialects that the program does not call, and why they are there.
-const UNCALLED: [(&str, &str); 13] = [
-    ("karmada/failover.rs FailoverModel", HUB_RECORD),
-    ("karmada/failover.rs member_mut", HUB_RECORD),
-    ("karmada/failover.rs remove_taints", HUB_RECORD),
-    ("karmada/failover.rs set_conditions", HUB_RECORD),
+const UNCALLED: [(&str, &str); 9] = [
     ("karmada/interpreter.rs for_newest_release", "interprets one object without a repo"),
     (
         "karmada/quota/admission.rs admit_binding",

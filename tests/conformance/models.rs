@@ -2,6 +2,7 @@
 //! whole cycle; a rule that a command needs is called from the product.
 
 pub(crate) mod cluster_readiness;
+pub(crate) mod failover;
 pub(crate) mod federated_object;
 pub(crate) mod member_agent;
 pub(crate) mod member_deletion;

@@ -1,5 +1,4 @@
-//! The loss of a cluster over time, for scenarios: each row of a plan is a binding, which the controllers of
-//! [`FailoverModel`](super::FailoverModel) evict.
+//! The loss of a cluster over time, for scenarios: each row of a plan is a binding, which the taint manager evicts.
 //!
 //! Facts: a push cluster is not ready after the threshold of failed probes, a pull cluster after its lease has expired.
 //! Copies in other clusters count as healthy, so that a graceful eviction is done once everything is scheduled.
@@ -15,7 +14,7 @@ use super::{EvictionTask, FailoverOptions, ResourceBinding, TaintPolicy};
 use crate::capacity::readiness::{ConditionThresholds, GracePeriods, lose_agent, lose_endpoint};
 use crate::capacity::taints::{self, ClusterTaint};
 use crate::state::{EVICTING, KarmadaState};
-use crate::version::{KarmadaBehaviour, NoExecute};
+use crate::version::KarmadaBehaviour;
 use crate::{KarmadaPlanner, NAME};
 
 fn timestamp_at(seconds: i64) -> Timestamp {
@@ -40,7 +39,7 @@ pub(crate) fn simulate_outage(repo: &Repo, cluster: &Cluster, failover: bool) ->
     let ready = Condition { last_transition_time: Some(timestamp_at(seconds)), ..condition };
     let mut all: Vec<ClusterTaint> = cluster.taints.iter().map(ClusterTaint::from).collect();
     taints::update_no_schedule(&mut all, Some(&ready), timestamp_at(seconds));
-    if failover && options.behaviour.no_execute == NoExecute::OfUsers {
+    if options.follows_taint_policies() {
         for policy in read_taint_policies(repo).iter().filter(|policy| policy.targets_cluster(cluster)) {
             policy.update_taints(std::slice::from_ref(&ready), &mut all, timestamp_at(seconds));
         }
