@@ -29,24 +29,28 @@ const SHARED_NAMES: [(&str, &str); 12] = [
 ];
 
 /// The public items of dialects that the program does not call, and why they are there.
-const UNCALLED: [(&str, &str); 14] = [
-    ("karmada/failover.rs FailoverModel", HUB_RECORD),
-    ("karmada/failover.rs member_mut", HUB_RECORD),
-    ("karmada/failover.rs remove_taints", HUB_RECORD),
-    ("karmada/failover.rs set_conditions", HUB_RECORD),
+const UNCALLED: [(&str, &str); 9] = [
     ("karmada/interpreter.rs for_newest_release", "interprets one object without a repo"),
     (
         "karmada/quota/admission.rs admit_binding",
         "reads bindings; a plan adds up and compares by the same code",
     ),
-    ("kubeadmiral/hub/reconciliation.rs reconcile_federated", HUB_RECORD),
-    ("kubefed/hub.rs propagated_versions", HUB_RECORD),
-    ("kubefleet/capacity.rs provider_mut", "recorded prices stand in for a service that lists them"),
-    ("kubefleet/capacity/azure.rs set_prices", "recorded prices stand in for a service that lists them"),
+    (
+        "kubeadmiral/hub/scheduling.rs decide_federated_object",
+        "reads a recorded federated object; a plan decides by the same code",
+    ),
+    ("kubefed/hub.rs decide_replicas", "reads a recorded federated object; a plan decides by the same code"),
+    (
+        "kubefed/hub.rs propagated_versions",
+        "reads a recorded federated object; members compare by the same code",
+    ),
     ("kubefleet/version.rs for_newest", "the rules without a repo"),
     ("ocm/agent.rs plan_work", "reads a recorded work; a plan takes its steps from the same code"),
     ("ocm/hub.rs HubModel", HUB_RECORD),
-    ("ocm/rollout.rs decide_rollout", "the recorded rule alone; works roll out by the same code"),
+    (
+        "ocm/rollout.rs decide_rollout",
+        "the recorded rule, read from an object; works roll out by the same code",
+    ),
 ];
 
 /// Objects as a hub has them were recorded, with what a controller's whole cycle makes of them.

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use federate_karmada::capacity::readiness::{
-    self, ConditionThresholds, GracePeriods, LeaseMonitor, MemberHealth, ReadinessThreshold,
-};
+use federate_karmada::capacity::readiness::{self, ConditionThresholds, GracePeriods, MemberHealth};
 use federate_karmada::capacity::taints::{self, ClusterTaint};
 use federate_karmada::capacity::{EndpointAnswer, ObservedMember, cluster_status};
 use federate_karmada::quota::{self, QuotaAdmission};
@@ -15,6 +13,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::diff::compare;
+use crate::models::cluster_readiness::{self, LeaseMonitor, ReadinessThreshold};
 
 pub(crate) fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
@@ -77,6 +76,8 @@ fn damped(case: &Value) -> Result<(), String> {
         success: seconds(&thresholds["success"]),
         failure: seconds(&thresholds["failure"]),
     };
+    // Scenarios do not observe a cluster: they must read from the rule what the observations come to.
+    same_loss(cluster_readiness::lose_endpoint(thresholds), readiness::lose_endpoint(thresholds))?;
     let before: Vec<Condition> = if case["conditions"].is_null() {
         Vec::new()
     } else {
@@ -100,6 +101,12 @@ fn damped(case: &Value) -> Result<(), String> {
     compare(&case["expect"], &json!({"ready": reported}))
 }
 
+type ClusterLoss = (SignedDuration, Condition);
+
+fn same_loss(observed: ClusterLoss, rule: ClusterLoss) -> Result<(), String> {
+    if observed == rule { Ok(()) } else { Err(format!("observed {observed:?}, by the rule {rule:?}")) }
+}
+
 fn monitored(case: &Value) -> Result<(), String> {
     let start: Timestamp = case["now"].as_str().and_then(|now| now.parse().ok()).expect("a time");
     let cluster = objects(&case["files"]).remove(0);
@@ -111,6 +118,7 @@ fn monitored(case: &Value) -> Result<(), String> {
         monitor: flag("clusterMonitorGracePeriod", default.monitor),
         startup: flag("clusterStartupGracePeriod", default.startup),
     };
+    same_loss(cluster_readiness::lose_agent(grace), readiness::lose_agent(grace))?;
     let conditions = cluster.value_at(&["status", "conditions"]).filter(|c| !c.is_null());
     let mut conditions: Vec<Condition> =
         conditions.map_or(Vec::new(), |c| Deserialize::deserialize(c).expect("conditions"));

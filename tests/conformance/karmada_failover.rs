@@ -1,7 +1,7 @@
 //! Karmada's cases of failover over time.
 
 use federate_karmada::capacity::taints::ClusterTaint;
-use federate_karmada::failover::{FailoverModel, FailoverOptions, FailoverReport, ResourceBinding};
+use federate_karmada::failover::FailoverOptions;
 use federate_kubernetes::Condition;
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
@@ -9,12 +9,12 @@ use serde_json::{Map, Value, json};
 
 use crate::diff::compare;
 use crate::karmada_capacity::{list, objects, seconds};
+use crate::models::failover::{FailoverModel, FailoverReport, HubBinding, ModelOptions};
 
 /// The taints and bindings at each point in time.
 pub(crate) fn failover(case: &Value) -> Result<(), String> {
     let start: Timestamp = case["now"].as_str().and_then(|now| now.parse().ok()).expect("a time");
-    let plane = FailoverModel::new(&objects(&case["files"]), options(&case["flags"]));
-    let mut plane = plane.map_err(|finding| finding.message)?;
+    let mut plane = FailoverModel::new(&objects(&case["files"]), options(&case["flags"]));
     for (index, step) in list(&case["timeline"]).iter().enumerate() {
         let now = start + seconds(&step["at"]);
         change(&mut plane, step, now);
@@ -25,11 +25,10 @@ pub(crate) fn failover(case: &Value) -> Result<(), String> {
     Ok(())
 }
 
-fn options(flags: &Value) -> FailoverOptions {
+fn options(flags: &Value) -> ModelOptions {
     let gate = |name: &str, default: bool| flags["featureGates"][name].as_bool().unwrap_or(default);
     let mut options = FailoverOptions::default();
     options.failover = gate("Failover", true);
-    options.graceful_eviction = gate("GracefulEviction", true);
     options.stateful_failover = gate("StatefulFailoverInjection", false);
     options.taint_eviction = flags["enableNoExecuteTaintEviction"] == true;
     if let Some(mode) = flags["noExecuteTaintEvictionPurgeMode"].as_str() {
@@ -38,7 +37,7 @@ fn options(flags: &Value) -> FailoverOptions {
     if let Some(seconds) = flags["gracefulEvictionTimeout"].as_i64() {
         options.graceful_eviction_timeout = SignedDuration::from_secs(seconds);
     }
-    options
+    ModelOptions { rules: options, graceful_eviction: gate("GracefulEviction", true) }
 }
 
 fn entries(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
@@ -52,50 +51,50 @@ fn change(plane: &mut FailoverModel, step: &Value, now: Timestamp) {
             .iter()
             .map(|condition| Condition::deserialize(condition).expect("a condition"))
             .collect();
-        plane.member_mut(cluster).expect("a cluster").set_conditions(conditions);
+        plane.member_mut(cluster).set_conditions(conditions);
     }
     for (cluster, taints) in entries(&step["addTaints"]) {
         for taint in list(taints) {
             let taint = ClusterTaint::deserialize(taint).expect("a taint");
-            plane.member_mut(cluster).expect("a cluster").add_taint(taint, now);
+            plane.member_mut(cluster).add_taint(taint, now);
         }
     }
     for (cluster, keys) in entries(&step["removeTaints"]) {
         for key in list(keys) {
-            plane.member_mut(cluster).expect("a cluster").remove_taints(key.as_str().expect("a key"));
+            plane.member_mut(cluster).remove_taints(key.as_str().expect("a key"));
         }
     }
     for binding in &mut plane.bindings {
         for (cluster, health) in entries(&step["health"]) {
             match health.as_str() {
-                Some("") => drop(binding.reported.remove(cluster)),
+                Some("") => drop(binding.state.reported.remove(cluster)),
                 health => {
                     let health = health.expect("a health").to_owned();
-                    binding.reported.entry(cluster.clone()).or_default().health = health;
+                    binding.state.reported.entry(cluster.clone()).or_default().health = health;
                 }
             }
         }
         for (cluster, status) in entries(&step["status"]) {
-            if let Some(reported) = binding.reported.get_mut(cluster) {
+            if let Some(reported) = binding.state.reported.get_mut(cluster) {
                 reported.status = Some(status.clone());
             }
         }
         if let Some(suppress) = step["suppressDeletion"].as_bool() {
-            binding.tasks.iter_mut().for_each(|task| task.suppress_deletion = Some(suppress));
+            binding.state.tasks.iter_mut().for_each(|task| task.suppress_deletion = Some(suppress));
         }
     }
 }
 
 fn state(plane: &FailoverModel, report: &FailoverReport, at: &Value) -> Value {
     let taints: Map<String, Value> =
-        plane.members().iter().map(|member| (member.name().to_owned(), json!(member.taints()))).collect();
+        plane.members.iter().map(|member| (member.name().to_owned(), json!(member.taints))).collect();
     let mut state = json!({"at": at, "taints": taints});
     if !plane.bindings.is_empty() {
         let bindings = plane.bindings.iter().map(|one| (one.id.to_string(), binding(one)));
         state["bindings"] = bindings.collect::<Map<_, _>>().into();
     }
     if !report.evicted.is_empty() {
-        let mut evicted: Vec<&String> = report.evicted.iter().map(|(_, cluster)| cluster).collect();
+        let mut evicted = report.evicted.clone();
         evicted.sort();
         state["evicted"] = json!(evicted);
     }
@@ -105,11 +104,11 @@ fn state(plane: &FailoverModel, report: &FailoverReport, at: &Value) -> Value {
     state
 }
 
-fn binding(binding: &ResourceBinding) -> Value {
-    let clusters = binding.clusters.iter().map(|(name, replicas)| (name.clone(), json!(replicas)));
+fn binding(binding: &HubBinding) -> Value {
+    let clusters = binding.state.clusters.iter().map(|(name, replicas)| (name.clone(), json!(replicas)));
     let mut value = json!({"clusters": clusters.collect::<Map<_, _>>()});
-    if !binding.tasks.is_empty() {
-        value["gracefulEvictionTasks"] = json!(binding.tasks);
+    if !binding.state.tasks.is_empty() {
+        value["gracefulEvictionTasks"] = json!(binding.state.tasks);
     }
     if let Some(affinity) = &binding.affinity {
         value["affinity"] = json!(affinity);

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::diff::compare;
 use crate::kubefed_hub::set;
+use crate::models::federated_object;
 use crate::run::{self, observed};
 
 const PENDING: &str = "kubeadmiral.io/pending-controllers";
@@ -42,7 +43,7 @@ fn reconcile(hub: &mut [Value]) -> Value {
         implicit: true,
     };
     let federated = hub.iter_mut().find(|object| object["kind"] == "FederatedObject").expect("one");
-    let reconciled = hub::reconcile_federated(input, &observed(federated)).expect("a federated kind");
+    let reconciled = federated_object::reconcile(input, &observed(federated));
     let changed = reconciled.written.is_some();
     if let Some(written) = reconciled.written {
         *federated = written;

@@ -2,11 +2,12 @@
 //! the replica scheduler runs once per step.
 
 use federate_dialect::{HostAddresses, PlannerInput, PreviousPlan, SharedLists};
-use federate_kubefed::hub::{self, ScheduleRunOutcome};
+use federate_kubefed::hub;
 use federate_kubernetes::{LiveObjects, Object};
 use serde_json::{Value, json};
 
 use crate::diff::compare;
+use crate::models::replica_scheduler;
 use crate::run::{self, observed};
 
 pub(crate) fn verify(case: &Value) -> Result<(), String> {
@@ -67,16 +68,12 @@ fn reconcile(hub: &mut [Value], step: &Value) -> Value {
         implicit: true,
     };
     let federated = hub.iter_mut().find(|object| object["kind"] == "FederatedDeployment").expect("one");
-    let reconciled = hub::run_scheduler(input, &observed(federated).id).expect("a preference");
+    let reconciled = replica_scheduler::reconcile(input, &observed(federated));
     let changed = reconciled.written.is_some();
     if let Some(written) = reconciled.written {
         *federated = written;
     }
-    let result = match reconciled.outcome {
-        ScheduleRunOutcome::Done => "ok",
-        ScheduleRunOutcome::Recheck => "recheck",
-        ScheduleRunOutcome::Failed => "error",
-    };
+    let result = if reconciled.rechecks { "recheck" } else { "ok" };
     let sorted = by_cluster(federated);
     let (template, overrides) = hub::propagated_versions(&sorted);
     json!({

@@ -1,13 +1,13 @@
 //! `KubeFleet`'s cases of the status that members report.
 
-use federate_kubefleet::capacity::{
-    AgentObservation, AzureConfig, AzureProvider, MemberAgent, Prices, PropertyProvider, ProviderStart,
-};
+use federate_kubefleet::capacity::AgentObservation;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::diff::compare;
+use crate::models::member_agent::costs::Prices;
+use crate::models::member_agent::{AzureConfig, AzureProvider, MemberAgent, ProviderStart};
 
 fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
@@ -33,22 +33,19 @@ pub(crate) fn status(case: &Value) -> Result<(), String> {
     let mut member = MemberAgent::new(provider(&case["agent"]));
     let mut steps = Vec::new();
     for step in list(&case["steps"]) {
-        if let (PropertyProvider::Azure(azure), Some(prices)) = (member.provider_mut(), prices(step)) {
+        if let (Some(azure), Some(prices)) = (&mut member.provider, prices(step)) {
             azure.set_prices(prices);
         }
-        let outcome = member.run_once(&AgentObservation {
+        let seen = AgentObservation {
             now: time(&step["at"]),
             nodes: list(&step["nodes"]),
             pods: list(&step["pods"]),
-            namespaces: list(&step["namespaces"]),
             ready_status: step["probe"].as_u64().and_then(|code| u16::try_from(code).ok()).expect("a code"),
             version: step["version"].as_str().unwrap_or_default(),
-            join_failure: step["joinError"].as_str(),
-        });
+        };
+        let outcome = member.run_once(&seen, list(&step["namespaces"]), step["joinError"].as_str());
         let mut status = json!(outcome.status);
-        if status["namespaces"] == json!({}) {
-            status["namespaces"].take();
-        }
+        status["namespaces"] = json!(member.namespaces.as_ref().filter(|all| !all.is_empty()));
         steps
             .push(without_nulls(json!({"status": status, "error": outcome.error, "endedAt": outcome.ended})));
     }
@@ -60,12 +57,12 @@ fn prices(value: &Value) -> Option<Prices> {
     Some(Prices { hourly, updated: time(&value["pricesUpdated"]) })
 }
 
-fn provider(agent: &Value) -> PropertyProvider {
+fn provider(agent: &Value) -> Option<AzureProvider> {
     if agent["provider"] != "azure" {
-        return PropertyProvider::BuiltIn;
+        return None;
     }
     let none = || Prices { hourly: Default::default(), updated: Timestamp::UNIX_EPOCH };
-    PropertyProvider::Azure(Box::new(AzureProvider::new(AzureConfig {
+    Some(AzureProvider::new(AzureConfig {
         starting: match agent["start"].as_str() {
             Some("slow") => ProviderStart::Slow,
             Some("error") => ProviderStart::Fails("no nodes found with the region label".to_owned()),
@@ -75,5 +72,5 @@ fn provider(agent: &Value) -> PropertyProvider {
         available: agent["availableResourceProperties"] == true,
         namespace_collection: agent["namespaceCollection"] == true,
         certificate_authority: agent["certificateAuthority"].as_str().map(str::to_owned),
-    })))
+    }))
 }

@@ -1,7 +1,7 @@
 //! `KubeFleet`'s cases of a hub: runs of its scheduler, evictions, and members that leave.
 
 use federate_engine::EngineSettings;
-use federate_kubefleet::hub::{self, BindingState, HubBinding, HubPlacement, SchedulerRun};
+use federate_kubefleet::hub::{self, BindingState};
 use federate_kubefleet::{KubeFleetBehaviour, failover, membership};
 use federate_kubernetes::{Object, ObjectRef};
 use federate_repo::Config;
@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::diff::compare;
 use crate::models::member_deletion::{self, LeaveRequeue, LeavingMember, MemberNamespace};
+use crate::models::placement_scheduler::{HubPlacement, ScheduledBinding, SchedulerRun};
 use crate::run;
 
 fn list(value: &Value) -> &[Value] {
@@ -40,9 +41,7 @@ fn scheduled(name: &str, step: &Value, want: &Value) -> Result<(), String> {
     let all = objects(&step["hub"]);
     let is_placement = |o: &&Object| o.id.kind == "ClusterResourcePlacement" && o.id.name == name;
     let placement = all.iter().find(is_placement).expect("the placement").id.clone();
-    let run = HubPlacement::from_objects(&placement, &all, &KubeFleetBehaviour::for_newest())
-        .map_err(|e| e.to_string())?
-        .run_scheduler(now);
+    let run = HubPlacement::from_objects(&placement, &all).run_scheduler(now);
     planned_alike(&placement, &all, &run, step, now)?;
     let mut got = json!({"cycles": run.cycles, "bindings": null, "policySnapshotStatus": run.status});
     if !run.bindings.is_empty() {
@@ -79,33 +78,35 @@ fn planned_alike(
     let (ran, ()) = run::run_with(&files.into(), &settings, Config::default(), |_, _| ());
     let row = ran.plan.placements.iter().find(|row| row.object == *placement).ok_or("there is no row")?;
     let planned: Vec<String> = row.clusters.iter().map(|placed| placed.name.to_string()).collect();
-    let used = |b: &&HubBinding| !b.deleting && b.state != BindingState::Unscheduled;
-    let kept: Vec<String> = run.bindings.iter().filter(used).map(|b| b.cluster.to_string()).collect();
+    let bindings = run.bindings.iter().map(|binding| &binding.row);
+    let used = bindings.filter(|row| !row.deleting && row.state != BindingState::Unscheduled);
+    let kept: Vec<String> = used.map(|row| row.cluster.to_string()).collect();
     if planned == kept {
         return Ok(());
     }
     Err(format!("the plan over the hub's memory goes to {planned:?}, the scheduler to {kept:?}"))
 }
 
-fn binding(binding: &HubBinding) -> Value {
+fn binding(binding: &ScheduledBinding) -> Value {
+    let ScheduledBinding { row, decision, finalizers } = binding;
     let state = |state: BindingState| format!("{state:?}");
     let mut value = json!({
-        "cluster": *binding.cluster,
-        "state": state(binding.state),
-        "policySnapshot": binding.policy_snapshot,
-        "reason": binding.decision.reason,
-        "generation": binding.generation,
+        "cluster": *row.cluster,
+        "state": state(row.state),
+        "policySnapshot": row.policy_snapshot,
+        "reason": decision.reason,
+        "generation": row.generation,
     });
-    if !binding.finalizers.is_empty() {
-        value["finalizers"] = json!(binding.finalizers);
+    if !finalizers.is_empty() {
+        value["finalizers"] = json!(finalizers);
     }
-    if let Some(score) = binding.decision.score {
+    if let Some(score) = decision.score {
         value["scores"] = json!([score.affinity, score.topology]);
     }
-    if let Some(previous) = binding.previous_state {
+    if let Some(previous) = row.previous_state {
         value["previousState"] = state(previous).into();
     }
-    if binding.deleting {
+    if row.deleting {
         value["deleting"] = true.into();
     }
     value

@@ -6,13 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use federate_dialect::rollout::{ClusterUpdate, UpdateState};
 use federate_kubernetes::{Object, ObjectRef};
 use federate_ocm::agent::{ManifestStep, plan_work};
-use federate_ocm::hub::{DecisionGroup, HubModel, HubRun, SetReconciliation, WorkOperation, WorkSummary};
+use federate_ocm::hub::{DecisionGroup, HubRun};
 use federate_ocm::member::{AgentWrite, WorkOwner, list_writes};
 use federate_ocm::rollout::decide_rollout;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
 use crate::diff::compare;
+use crate::models::work_replica_set::{self, SetReconciliation, WorkOperation, WorkSummary};
 use crate::ocm::with_hub;
 
 /// Evaluations enough for the placements of a case.
@@ -99,7 +100,7 @@ pub(crate) fn replica_set(case: &Value) -> Result<(), String> {
         for want in want["workReplicaSets"].as_array().into_iter().flatten() {
             let id: ObjectRef = serde_json::from_value(want["object"].clone()).expect("an object");
             let set = find_set(&case["files"], &id);
-            let done = HubModel::reconcile_set(&set, &run.placements, &works, now(case))?;
+            let done = work_replica_set::reconcile(&set, &run.placements, &works, now(case))?;
             let mut want = want.clone();
             if let Some(actions) = want["actions"].as_array_mut() {
                 actions.sort_by_key(|action| {
@@ -261,7 +262,7 @@ fn roll_out(case: &Value, run: &HubRun) -> Result<(), String> {
         }
         let on_hub: Vec<Object> =
             works.values().map(|work| Object::from_manifest(work.body.clone(), "works")).collect();
-        let done = HubModel::reconcile_set(&current, &run.placements, &on_hub, now)?;
+        let done = work_replica_set::reconcile(&current, &run.placements, &on_hub, now)?;
         let mut actions: Vec<Value> = done
             .actions
             .iter()

@@ -71,6 +71,11 @@ fn plan_of(objects: &Value, settings: &EngineSettings, config: Config) -> Plan {
     Engine::new(federate_dialects::DIALECTS, &repo, &clusters, settings).compute_plan().plan
 }
 
+/// Plans a list of objects.
+pub(crate) fn compute_plan(objects: &Value, settings: &EngineSettings) -> Plan {
+    plan_of(objects, settings, Config::default())
+}
+
 /// Plans and renders a list of objects.
 pub(crate) fn run(objects: &Value, settings: &EngineSettings) -> Ran {
     run_with(objects, settings, Config::default(), |_, _| ()).0

@@ -24,7 +24,7 @@ pub(crate) use cluster::{
     AllocatableModeling, ApiEnablement, KarmadaClusterSpec, KarmadaClusterStatus, ResourceModel,
     ResourceRange, ResourceSummary,
 };
-pub(crate) use failover::{ApplicationFailover, Failover, StateRule};
+pub use failover::{Failover, StateRule};
 pub(crate) use overrides::{
     FieldOverrider, FieldPatch, KarmadaImageOverrider, KarmadaMapOverrider, KarmadaOverrideSpec,
     KarmadaOverriders, ListOverrider, PlaintextOverrider,

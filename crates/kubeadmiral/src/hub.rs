@@ -1,5 +1,5 @@
 //! The federated objects of a hub as a previous plan: clusters, triggers, and what other controllers left;
-//! and one run of the scheduler over them.
+//! and the decision of the scheduler about one of them.
 
 use std::collections::BTreeSet;
 
@@ -14,9 +14,9 @@ use super::{GROUP, NAME, keys};
 use federate_dialect::{HubKinds, Placed, PlacedClusters, Placement, Plan};
 use federate_kubernetes::{Object, ObjectRef};
 
-mod reconciliation;
+mod scheduling;
 
-pub use reconciliation::{FederatedObjectUpdate, reconcile_federated};
+pub use scheduling::{FederatedObjectDecision, FederatedScheduling, decide_federated_object};
 
 /// The kinds of federated objects.
 const KINDS: [&str; 2] = ["FederatedObject", "ClusterFederatedObject"];

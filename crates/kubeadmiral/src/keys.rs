@@ -82,7 +82,6 @@ pub(super) const APPLIED_MIGRATION: &str = "kubeadmiral.io/applied-migration-con
 pub(super) const TRIGGERS: &str = "kubeadmiral.io/scheduling-triggers";
 pub(super) const DEFERRED: &str = "kubeadmiral.io/scheduling-deferred-reasons";
 pub(super) const SCHEDULING: &str = "kubeadmiral.io/scheduling";
-pub(super) const PENDING: &str = "kubeadmiral.io/pending-controllers";
 pub(super) const ENABLE_FOLLOWERS: &str = "internal.kubeadmiral.io/enable-follower-scheduling";
 pub(super) const THRESHOLD: &str = "internal.kubeadmiral.io/pod-unschedulable-threshold";
 

@@ -22,10 +22,13 @@ pub(super) use cluster::{GoTime, MemberClusterSpec, MemberClusterStatus, Reporte
 federate_kubernetes::crd! {
     /// `spec.policy`. Policies that differ only in `numberOfClusters` share a snapshot.
     #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-    pub(super) struct PlacementPolicy {
-        pub(super) placement_type: PlacementType = optional("placementType", Shape::OneOf(&["PickAll", "PickN", "PickFixed"])),
-        pub(super) cluster_names: Vec<String> = optional("clusterNames"),
-        pub(super) number_of_clusters: Option<i64> = optional("numberOfClusters", Shape::Integer(0, i32::MAX as i64)),
+    pub struct PlacementPolicy {
+        /// How clusters are picked.
+        pub placement_type: PlacementType = optional("placementType", Shape::OneOf(&["PickAll", "PickN", "PickFixed"])),
+        /// The clusters of `PickFixed`.
+        pub cluster_names: Vec<String> = optional("clusterNames"),
+        /// The number of clusters of `PickN`.
+        pub number_of_clusters: Option<i64> = optional("numberOfClusters", Shape::Integer(0, i32::MAX as i64)),
         pub(super) affinity: Option<Affinity> = optional("affinity"),
         pub(super) topology_spread_constraints: Vec<TopologySpreadConstraint> = optional("topologySpreadConstraints"),
         pub(super) tolerations: Vec<PlacementToleration> = optional("tolerations"),
@@ -34,10 +37,13 @@ federate_kubernetes::crd! {
 
 /// How clusters are picked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub(super) enum PlacementType {
+pub enum PlacementType {
+    /// Every cluster that passes the filters.
     #[default]
     PickAll,
+    /// A number of clusters, the best first.
     PickN,
+    /// Clusters by name.
     PickFixed,
 }
 
@@ -186,7 +192,7 @@ impl Schema for TolerationOperator {
 
 impl PlacementPolicy {
     /// Reads `spec.policy`. An absent one is the default policy.
-    pub(super) fn from_json(value: Option<&Value>) -> Result<Self, serde_json::Error> {
+    pub fn from_json(value: Option<&Value>) -> Result<Self, serde_json::Error> {
         Ok(Option::deserialize(value.unwrap_or(&Value::Null))?.unwrap_or_default())
     }
 

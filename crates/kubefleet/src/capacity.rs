@@ -1,10 +1,8 @@
-//! What the agent of a member reports, and the resulting status of the `MemberCluster`: heartbeat, health,
-//! properties, resources, namespaces.
+//! What the agent of a member reports, and the resulting status of the `MemberCluster`: health, properties, resources.
 //!
-//! Facts: an agent that cannot join reports nothing else. An agent that cannot reach its own API server still
-//! sends heartbeats and properties. Capacity is that of all nodes, cordoned and unready ones included, in cpu
-//! and memory only. Available is allocatable minus the container requests of scheduled pods that are not
-//! finished, and at least 0.
+//! Facts: an agent that cannot reach its own API server still sends heartbeats and properties. Capacity is that of
+//! all nodes, cordoned and unready ones included, in cpu and memory only. Available is allocatable minus the
+//! container requests of scheduled pods that are not finished, and at least 0.
 
 use std::collections::BTreeMap;
 
@@ -12,20 +10,17 @@ use federate_dialect::ClusterObservation;
 use federate_dialect::probe::Healthz;
 use federate_kubernetes::condition::{self, Condition};
 use federate_kubernetes::{Capacity, Object};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::api::ReportedUsage;
 use crate::membership::{self, AgentStatus};
 
-mod azure;
-mod costs;
+pub mod azure;
 mod nodes;
 
-pub use azure::{AzureConfig, AzureProvider, ProviderStart};
-pub use costs::Prices;
-use nodes::NodeResources;
+pub use nodes::NodeResources;
 
 /// The property with the number of nodes.
 pub(crate) const NODE_COUNT: &str = "kubernetes-fleet.io/node-count";
@@ -39,14 +34,10 @@ pub struct AgentObservation<'o> {
     pub nodes: &'o [Value],
     /// All pods.
     pub pods: &'o [Value],
-    /// All namespaces.
-    pub namespaces: &'o [Value],
     /// The HTTP status of `/readyz`; 0 where the API server cannot be reached.
     pub ready_status: u16,
     /// The version of the API server; empty where the server does not report it.
     pub version: &'o str,
-    /// Why the agent cannot join, if it cannot.
-    pub join_failure: Option<&'o str>,
 }
 
 /// A property of a cluster.
@@ -91,6 +82,26 @@ impl ResourceUsage {
     }
 }
 
+/// What an agent reports of its cluster.
+#[derive(Clone, Debug, Default)]
+pub struct AgentReport {
+    /// What its property provider says.
+    pub conditions: Vec<Condition>,
+    /// Properties by name.
+    pub properties: BTreeMap<String, PropertyValue>,
+    /// Its resources.
+    pub resource_usage: ResourceUsage,
+}
+
+impl AgentReport {
+    /// Replaces properties and resources by what the agent collects without a property provider.
+    pub fn collect_built_in(&mut self, seen: &AgentObservation<'_>, now: Timestamp) {
+        let count = PropertyValue { value: seen.nodes.len().to_string(), observation_time: now };
+        self.properties = BTreeMap::from([(NODE_COUNT.to_owned(), count)]);
+        self.resource_usage = ResourceUsage::from_nodes(seen.nodes, seen.pods, now);
+    }
+}
+
 /// The status of a `MemberCluster`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -102,56 +113,40 @@ pub struct MemberStatus {
     pub properties: BTreeMap<String, PropertyValue>,
     /// Its resources.
     pub resource_usage: ResourceUsage,
-    /// Its namespaces, each with the Work that owns it, if one does.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub namespaces: Option<BTreeMap<String, String>>,
     /// The status of its agents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_status: Option<[AgentStatus; 1]>,
 }
 
-/// The outcome of one run of the agent.
-#[derive(Clone, Debug)]
-pub struct AgentRun {
-    /// The status on the hub.
-    pub status: MemberStatus,
-    /// The error for which the agent retries.
-    pub error: Option<String>,
-    /// When the run ended.
-    pub ended: Timestamp,
-}
-
-/// The property provider of an agent.
-#[derive(Clone, Debug, Default)]
-pub enum PropertyProvider {
-    /// The built-in one: nodes, cpu and memory.
-    #[default]
-    BuiltIn,
-    /// The provider for Azure.
-    Azure(Box<AzureProvider>),
-}
-
-/// A member with its agent, from run to run.
-#[derive(Clone, Debug, Default)]
-pub struct MemberAgent {
-    provider: PropertyProvider,
-    /// What the agent reports of the cluster.
-    reported: MemberStatus,
-    /// What the agent reports of itself.
-    agent: Option<AgentStatus>,
-    status: MemberStatus,
+impl MemberStatus {
+    /// Copies what an agent reports of itself and of its cluster.
+    pub fn copy_report(&mut self, agent: Option<&AgentStatus>, report: &AgentReport, now: Timestamp) {
+        self.properties.clone_from(&report.properties);
+        self.resource_usage.clone_from(&report.resource_usage);
+        self.agent_status = agent.cloned().map(|agent| [agent]);
+        membership::aggregate_joined(&mut self.conditions, agent, now);
+        for condition in &report.conditions {
+            condition::set_condition(&mut self.conditions, condition.clone(), now);
+        }
+    }
 }
 
 /// The status of a member on the hub whose agent has just joined. Clusters of Azure have its property provider, for which
 /// prices are not known.
-fn member_status(seen: &AgentObservation<'_>) -> MemberStatus {
-    let provider = if seen.nodes.iter().any(azure::is_node) {
-        let config = AzureConfig { available: true, ..AzureConfig::default() };
-        PropertyProvider::Azure(Box::new(AzureProvider::new(config)))
+fn compute_joined_status(seen: &AgentObservation<'_>) -> MemberStatus {
+    let mut agent = AgentStatus::member_agent();
+    agent.send_heartbeat(seen.ready_status, seen.now);
+    agent.mark_joined(seen.now);
+    let mut report = AgentReport::default();
+    if seen.nodes.iter().any(azure::is_node) {
+        azure::collect_report(&mut report, seen);
     } else {
-        PropertyProvider::BuiltIn
-    };
-    MemberAgent::new(provider).run_once(seen).status
+        report.collect_built_in(seen, seen.now);
+    }
+    let mut status = MemberStatus::default();
+    membership::mark_ready_to_join(&mut status.conditions, seen.now);
+    status.copy_report(Some(&agent), &report, seen.now);
+    status
 }
 
 /// The properties of a cluster with these nodes, as its property provider reports them.
@@ -161,12 +156,10 @@ pub(crate) fn compute_properties(nodes: &[Object]) -> BTreeMap<String, String> {
         now: Timestamp::UNIX_EPOCH,
         nodes: &nodes,
         pods: &[],
-        namespaces: &[],
         ready_status: 200,
         version: "",
-        join_failure: None,
     };
-    let properties = member_status(&seen).properties.into_iter();
+    let properties = compute_joined_status(&seen).properties.into_iter();
     properties.map(|(name, property)| (name, property.value)).collect()
 }
 
@@ -189,100 +182,6 @@ pub(crate) fn compute_status(seen: &ClusterObservation) -> Option<Value> {
         Healthz::Answered { code, .. } => *code,
     };
     let version = seen.version.as_deref().unwrap_or_default();
-    let observed = AgentObservation {
-        now: seen.now,
-        nodes: &nodes,
-        pods: &pods,
-        namespaces: &[],
-        ready_status,
-        version,
-        join_failure: None,
-    };
-    serde_json::to_value(member_status(&observed)).ok()
+    let observed = AgentObservation { now: seen.now, nodes: &nodes, pods: &pods, ready_status, version };
+    serde_json::to_value(compute_joined_status(&observed)).ok()
 }
-
-impl MemberAgent {
-    /// Returns a member with a property provider that has not reported yet.
-    pub fn new(provider: PropertyProvider) -> Self {
-        Self { provider, ..Self::default() }
-    }
-
-    /// The property provider.
-    pub fn provider_mut(&mut self) -> &mut PropertyProvider {
-        &mut self.provider
-    }
-
-    /// Runs the agent once, and copies its report to the hub.
-    pub fn run_once(&mut self, seen: &AgentObservation<'_>) -> AgentRun {
-        if let PropertyProvider::Azure(azure) = &mut self.provider {
-            azure.update_state(seen);
-        }
-        membership::mark_ready_to_join(&mut self.status.conditions, seen.now);
-        self.apply_pending(seen.now);
-        let (error, ended) = match seen.join_failure {
-            Some(why) => (Some(self.fail_to_join(why, seen.now)), seen.now),
-            None => self.report_status(seen),
-        };
-        self.apply_pending(ended);
-        AgentRun { status: self.status.clone(), error, ended }
-    }
-
-    fn fail_to_join(&mut self, why: &str, now: Timestamp) -> String {
-        let condition = Condition::new("Joined", "Unknown", "InternalMemberClusterFailedToJoin", why);
-        self.agent.get_or_insert_with(AgentStatus::member_agent).set_condition(condition, now);
-        why.to_owned()
-    }
-
-    /// Runs an agent that has joined, and returns its error and when it ended.
-    fn report_status(&mut self, seen: &AgentObservation<'_>) -> (Option<String>, Timestamp) {
-        let agent = self.agent.get_or_insert_with(AgentStatus::member_agent);
-        agent.last_received_heartbeat = Some(seen.now);
-        let failure = (seen.ready_status != 200)
-            .then(|| format!("health probe failed with status code {}", seen.ready_status));
-        agent.report_health(failure.as_deref(), seen.now);
-        let ended = self.collect_report(seen);
-        if let Some(agent) = &mut self.agent {
-            agent.mark_joined(ended);
-        }
-        (failure, ended)
-    }
-
-    /// Collects properties and resources, and returns when that ended.
-    fn collect_report(&mut self, seen: &AgentObservation<'_>) -> Timestamp {
-        let PropertyProvider::Azure(azure) = &mut self.provider else {
-            self.collect_built_in(seen, seen.now);
-            return seen.now;
-        };
-        let waited = azure.ensure_started(&mut self.reported.conditions, seen.now);
-        let now = seen.now.saturating_add(waited).unwrap_or(Timestamp::MAX);
-        if azure.is_started() {
-            azure.collect_properties(&mut self.reported, seen, now);
-        } else {
-            self.collect_built_in(seen, now);
-        }
-        now
-    }
-
-    /// Collects properties and resources without a property provider.
-    fn collect_built_in(&mut self, seen: &AgentObservation<'_>, now: Timestamp) {
-        let count = PropertyValue { value: seen.nodes.len().to_string(), observation_time: now };
-        self.reported.properties = BTreeMap::from([(NODE_COUNT.to_owned(), count)]);
-        self.reported.resource_usage = ResourceUsage::from_nodes(seen.nodes, seen.pods, now);
-    }
-
-    /// Copies the agent's report to the hub.
-    fn apply_pending(&mut self, now: Timestamp) {
-        let status = &mut self.status;
-        status.properties.clone_from(&self.reported.properties);
-        status.resource_usage.clone_from(&self.reported.resource_usage);
-        status.namespaces.clone_from(&self.reported.namespaces);
-        status.agent_status = self.agent.clone().map(|agent| [agent]);
-        membership::aggregate_joined(&mut status.conditions, self.agent.as_ref(), now);
-        for condition in &self.reported.conditions {
-            condition::set_condition(&mut status.conditions, condition.clone(), now);
-        }
-    }
-}
-
-/// How long the agent waits for its property provider.
-const PROVIDER_START_TIMEOUT: SignedDuration = SignedDuration::from_secs(10);

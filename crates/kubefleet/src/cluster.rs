@@ -62,7 +62,7 @@ pub(super) fn read_cluster(object: &Object, strict: bool, behaviour: &KubeFleetB
 
 /// Why a cluster is not eligible for placements.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Ineligibility {
+pub enum Ineligibility {
     /// It is being deleted.
     Leaving,
     /// No agent reports.
@@ -116,25 +116,6 @@ impl fmt::Display for Ineligibility {
     }
 }
 
-impl Ineligibility {
-    /// The same in the words of the scheduler's own status.
-    pub(super) fn scheduler_message(&self) -> String {
-        let offline = match self {
-            Self::Leaving => return "cluster has left the fleet".to_owned(),
-            Self::Offline => "member agent not online yet".to_owned(),
-            Self::NotJoined => "member agent not joined yet".to_owned(),
-            Self::Silent(age) => describe_silence(*age),
-            Self::NeverHeard => describe_silence(MAX_GO_DURATION),
-            Self::Unhealthy(None) => "health condition not available".to_owned(),
-            Self::Unhealthy(Some(age)) => format!(
-                "unhealthy for a prolonged period of time (last transitioned {:.2} minutes ago)",
-                minutes_of(*age)
-            ),
-        };
-        format!("cluster is not connected to the fleet: {offline}")
-    }
-}
-
 /// The conditions that the member agent reports.
 fn agent_conditions(object: &Object) -> Option<&Value> {
     let agents = object.value_at(&["status", "agentStatus"])?.as_array()?;
@@ -143,18 +124,6 @@ fn agent_conditions(object: &Object) -> Option<&Value> {
 
 fn find_condition<'c>(conditions: &'c [ReportedCondition], kind: &str) -> Option<&'c ReportedCondition> {
     conditions.iter().find(|condition| condition.kind == kind)
-}
-
-/// The longest duration that Go has.
-const MAX_GO_DURATION: SignedDuration = SignedDuration::from_nanos(i64::MAX);
-
-/// A duration in minutes, as Go computes it.
-fn minutes_of(age: SignedDuration) -> f64 {
-    age.min(MAX_GO_DURATION).as_secs_f64() / 60.0
-}
-
-fn describe_silence(age: SignedDuration) -> String {
-    format!("no recent heartbeat signals (last received {:.2} minutes ago)", minutes_of(age))
 }
 
 /// The resources of `status.resourceUsage`.

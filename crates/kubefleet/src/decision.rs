@@ -11,10 +11,9 @@ use serde_json::Value;
 
 use super::api::PlacementPolicy;
 use super::failure::SchedulingError;
-use super::hub::StoredRows;
 use super::rollout::row;
 use super::schedule::{
-    ScheduleOutcome, ScheduleRequest, ScheduleRow, ScheduleRows, ScheduleState, Scores, schedule_placement,
+    ScheduleOutcome, ScheduleRequest, ScheduleRow, ScheduleRows, ScheduleState, schedule_placement,
 };
 use super::state::{KubeFleetState, StoredBinding};
 use super::{KubeFleetPlane, PlacementSubject, shared_objects, updates};
@@ -97,22 +96,6 @@ impl PreviousRows {
         }
     }
 
-    /// The rows as bindings of the hub.
-    pub(super) fn to_stored_rows(&self, clusters: &[Cluster]) -> StoredRows {
-        let mut bindings: Vec<StoredBinding> = Vec::new();
-        for (index, cluster) in clusters.iter().enumerate() {
-            if let Some(row) = self.rows.get(index).copied().flatten() {
-                bindings.push(binding_of_row(cluster, row));
-            } else if self.unscheduled.get(index).copied().flatten().is_some() {
-                let unscheduled = StoredBinding::new(cluster.name.clone(), row::BindingState::Unscheduled);
-                bindings
-                    .push(StoredBinding { previous_state: Some(row::BindingState::Bound), ..unscheduled });
-            }
-        }
-        self.mark_obsolete(clusters, &mut bindings);
-        StoredRows { bindings, are_of_policy: self.same_policy }
-    }
-
     fn split_obsolete(&self) -> ScheduleRows {
         let mut rows = ScheduleRows {
             current: self.rows.clone(),
@@ -149,8 +132,7 @@ fn row_of_binding(binding: Option<&StoredBinding>) -> Option<ScheduleRow> {
         row::BindingState::Scheduled => ScheduleState::Scheduled,
         row::BindingState::Bound => ScheduleState::Bound,
     };
-    let scores = binding.topology_spread_score.zip(binding.affinity_score);
-    Some(ScheduleRow { state, scores: scores.map(|(topology, affinity)| Scores { topology, affinity }) })
+    Some(ScheduleRow { state, scores: binding.scores() })
 }
 
 impl<'p, 'a> PlacementDecision<'p, 'a> {

@@ -4,8 +4,8 @@
 use super::api::PlacementType;
 use super::cluster::Ineligibility;
 use super::decision::PlacementDecision;
-use super::hub::HubPlacement;
-use super::schedule::{Rejection, ScheduleRow, Scores, untolerated_taints};
+use super::hub::snapshot::scheduled_condition;
+use super::schedule::{Rejection, ScheduleOutcome, ScheduleRow, Scores, untolerated_taints};
 use super::{KubeFleetPlane, PlacementSubject, RELEASES};
 use crate::api::NAME;
 use federate_dialect::{ClusterCause, ClusterVerdict, Explanation, Placement, PreviousPlan, VerdictCause};
@@ -119,23 +119,31 @@ fn explain_steps(
         Err(failure) => {
             lines.push(format!("{}: {}; nothing changes", failure.reason, failure.message));
         }
-        Ok(_) => lines.extend(scheduler_message(plane, subject, decision)),
+        Ok(outcome) => lines.extend(scheduler_message(plane, subject, outcome)),
     }
     lines
 }
 
-/// What the scheduler on the hub reports in the status of the placement.
+/// What the scheduler on the hub reports in the status of the placement. It reports nothing about a `PickFixed` without
+/// names.
 fn scheduler_message(
     plane: &KubeFleetPlane<'_>,
     subject: &PlacementSubject<'_>,
-    decision: &PlacementDecision<'_, '_>,
+    outcome: &ScheduleOutcome,
 ) -> Option<String> {
-    let clusters = plane.input.clusters;
-    let rows = decision.before.to_stored_rows(clusters);
-    let hub =
-        HubPlacement::from_stored(&subject.object.id, &subject.policy, &rows, clusters, &plane.behaviour);
-    let run = hub.run_scheduler(plane.input.now.unwrap_or_default());
-    let condition = run.status.conditions.first()?;
+    let (policy, clusters) = (&subject.policy, plane.input.clusters);
+    let found = if policy.placement_type == PlacementType::PickFixed {
+        // A cluster that was picked before and is no longer eligible keeps its row, but does not count.
+        let is_found = |name: &&String| {
+            let at = clusters.binary_search_by(|cluster| (*cluster.name).cmp(name.as_str())).ok();
+            at.and_then(|at| outcome.rejected.get(at)).is_some_and(Option::is_none)
+        };
+        policy.cluster_names.first()?;
+        policy.cluster_names.iter().filter(is_found).count()
+    } else {
+        outcome.rows.iter().flatten().count()
+    };
+    let condition = scheduled_condition(policy, found);
     Some(format!("{} {}: {}", condition.kind, condition.status, condition.message))
 }
 

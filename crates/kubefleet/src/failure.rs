@@ -2,9 +2,11 @@
 
 /// Why a cycle was aborted.
 #[derive(Clone, Debug)]
-pub(super) struct SchedulingError {
-    pub(super) reason: &'static str,
-    pub(super) message: String,
+pub struct SchedulingError {
+    /// The reason in the status of the placement.
+    pub reason: &'static str,
+    /// What is wrong.
+    pub message: String,
 }
 
 impl SchedulingError {

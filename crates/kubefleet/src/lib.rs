@@ -57,7 +57,7 @@ mod overrides;
 mod properties;
 mod references;
 pub mod rollout;
-mod schedule;
+pub mod schedule;
 mod selection;
 mod shared_objects;
 mod starter;

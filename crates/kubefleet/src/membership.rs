@@ -45,6 +45,15 @@ impl AgentStatus {
         self.set_condition(Condition::new("Joined", "True", "InternalMemberClusterJoined", ""), now);
     }
 
+    /// Records a heartbeat with the health of the cluster, by the HTTP status of `/readyz`. Returns why it is not healthy.
+    pub fn send_heartbeat(&mut self, ready_status: u16, now: Timestamp) -> Option<String> {
+        self.last_received_heartbeat = Some(now);
+        let failure =
+            (ready_status != 200).then(|| format!("health probe failed with status code {ready_status}"));
+        self.report_health(failure.as_deref(), now);
+        failure
+    }
+
     /// Records whether the cluster is healthy.
     pub fn report_health(&mut self, failure: Option<&str>, now: Timestamp) {
         let condition = match failure {

@@ -6,47 +6,57 @@
 
 use jiff::Timestamp;
 
-use super::api::{PlacementPolicy, PlacementType};
-use super::cluster::{Ineligibility, check_eligibility};
-use crate::failure::SchedulingError;
+use super::cluster::check_eligibility;
 use federate_kubernetes::{Cluster, Taint};
-use spread::SpreadViolation;
 
 mod eligibility;
 mod pick;
 mod score;
 mod spread;
 
+pub use crate::api::{PlacementPolicy, PlacementType};
+pub use crate::cluster::Ineligibility;
+pub use crate::failure::SchedulingError;
 pub(super) use eligibility::untolerated_taints;
+pub use spread::SpreadViolation;
 
 /// One cluster of a placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ScheduleRow {
-    pub(super) state: ScheduleState,
+pub struct ScheduleRow {
+    /// Whether resources have been released to it.
+    pub state: ScheduleState,
     /// The scores with which it was picked; `None` if it was picked by name.
-    pub(super) scores: Option<Scores>,
+    pub scores: Option<Scores>,
 }
 
 /// Whether resources have been released to a row's cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum ScheduleState {
+pub enum ScheduleState {
+    /// They have not.
     Scheduled,
+    /// They have.
     Bound,
 }
 
 /// The scores of a cluster. Topology comes first because it outranks affinity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Scores {
-    pub(super) topology: i64,
-    pub(super) affinity: i64,
+pub struct Scores {
+    /// By topology spread.
+    pub topology: i64,
+    /// By preferred affinity.
+    pub affinity: i64,
 }
 
 /// Why a cluster is not picked.
 #[derive(Clone, Debug)]
-pub(super) enum Rejection {
+pub enum Rejection {
+    /// It matches none of the required terms.
     Affinity,
+    /// No placement may go there.
     Ineligible(Ineligibility),
+    /// It does not have the namespace of the placement.
     Namespace(String),
+    /// The placement does not tolerate a taint.
     Taint(Taint),
     /// The topology spread constraints that it would violate, of which there is at least one.
     Spread(Vec<SpreadViolation>),
@@ -56,20 +66,16 @@ pub(super) enum Rejection {
 
 /// The rows of a placement by cluster.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ScheduleRows {
-    pub(super) current: Vec<Option<ScheduleRow>>,
+pub struct ScheduleRows {
+    /// The rows of the policy.
+    pub current: Vec<Option<ScheduleRow>>,
     /// The rows of an earlier policy.
-    pub(super) obsolete: Vec<Option<ScheduleRow>>,
+    pub obsolete: Vec<Option<ScheduleRow>>,
     /// The states of rows that are being removed, which they get back if their cluster is picked again.
-    pub(super) unscheduled: Vec<Option<ScheduleState>>,
+    pub unscheduled: Vec<Option<ScheduleState>>,
 }
 
 impl ScheduleRows {
-    /// Returns no rows, for a fleet of that size.
-    pub(super) fn empty_for(clusters: usize) -> Self {
-        Self { current: vec![None; clusters], obsolete: vec![None; clusters], ..Self::default() }
-    }
-
     /// The state of each cluster's row once it is picked.
     fn states_if_picked(&self) -> Vec<ScheduleState> {
         let states = self.obsolete.iter().enumerate().map(|(index, obsolete)| {
@@ -85,26 +91,29 @@ impl ScheduleRows {
 }
 
 /// A scheduling request: the policy and the fleet.
-#[derive(Clone, Copy)]
-pub(super) struct ScheduleRequest<'p> {
-    pub(super) policy: &'p PlacementPolicy,
+#[derive(Clone, Copy, Debug)]
+pub struct ScheduleRequest<'p> {
+    /// The policy.
+    pub policy: &'p PlacementPolicy,
     /// The namespace of a `ResourcePlacement`.
-    pub(super) namespace: Option<&'p str>,
-    pub(super) clusters: &'p [Cluster],
-    pub(super) now: Option<Timestamp>,
+    pub namespace: Option<&'p str>,
+    /// The fleet, sorted by name.
+    pub clusters: &'p [Cluster],
+    /// The time, if it is known. Without it, ages do not count.
+    pub now: Option<Timestamp>,
 }
 
 /// The outcome of a scheduling cycle.
 #[derive(Debug, Default)]
-pub(super) struct ScheduleOutcome {
+pub struct ScheduleOutcome {
     /// By cluster.
-    pub(super) rows: Vec<Option<ScheduleRow>>,
+    pub rows: Vec<Option<ScheduleRow>>,
     /// Why clusters were not picked, by cluster; also `None` for clusters that were not considered.
-    pub(super) rejected: Vec<Option<Rejection>>,
+    pub rejected: Vec<Option<Rejection>>,
     /// Names without a cluster.
-    pub(super) missing: Vec<String>,
+    pub missing: Vec<String>,
     /// Whether the policy got all the clusters that it asks for.
-    pub(super) fulfilled: bool,
+    pub fulfilled: bool,
 }
 
 /// Schedules a placement.
@@ -120,8 +129,8 @@ pub(super) fn schedule_placement(
 }
 
 /// Runs one scheduling cycle, and returns whether another one follows at once: with spread constraints a cycle
-/// picks one cluster.
-pub(super) fn run_cycle(
+/// picks one cluster. A plan runs all of them ([`schedule_placement`]).
+pub fn run_cycle(
     request: &ScheduleRequest<'_>,
     rows: ScheduleRows,
 ) -> Result<(ScheduleOutcome, bool), SchedulingError> {

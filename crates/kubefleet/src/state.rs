@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::overrides::work::WorkInputs;
 use crate::rollout::row::{BindingResources, BindingRow, BindingState};
+use crate::schedule::Scores;
 
 /// The scheduler state of a row.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -120,6 +121,12 @@ impl StoredBinding {
             deleting: false,
             conditions: Vec::new(),
         }
+    }
+
+    /// The scores with which the cluster was picked.
+    pub(crate) fn scores(&self) -> Option<Scores> {
+        let scores = self.topology_spread_score.zip(self.affinity_score);
+        scores.map(|(topology, affinity)| Scores { topology, affinity })
     }
 
     /// The binding as rollouts read it. Resources that are not known count as old.

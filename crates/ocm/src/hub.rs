@@ -1,22 +1,16 @@
 //! The decisions of a hub, one evaluation at a time. The plan runs the same code until nothing changes.
 
-use jiff::Timestamp;
-
 use federate_dialect::{HubKinds, PlannerInput, RecordSource, RecordedKind};
-use federate_kubernetes::{ClusterName, Object, ObjectRef};
+use federate_kubernetes::{ClusterName, ObjectRef};
 
 use crate::OcmPlanner;
 use crate::kinds::CLUSTER_GROUP;
 use crate::report::PlacementReport;
-use crate::rollout::works;
 use crate::schedule::queue::{QueueRun, run_queue};
 use crate::state::Decisions;
 
 pub use crate::fleet::MemberTaint;
 pub use crate::report::{NamedScores, PlacementCondition};
-pub use crate::rollout::works::{
-    PlacementSummary, SetCondition, SetReconciliation, WorkAction, WorkOperation, WorkSummary,
-};
 pub use crate::schedule::groups::{DecisionGroup, DecisionRecord};
 pub use crate::schedule::predicate::UnsupportedExpression;
 pub use crate::schedule::{Failure, Rejection, Skipped};
@@ -111,20 +105,6 @@ impl<'a> HubModel<'a> {
             Some((subject.object.id.namespaced_name(), names.clone()))
         });
         HubRun { placements: reports.collect(), evaluations: evaluations.collect(), settles: run.settles }
-    }
-
-    /// Reconciles a set of works once. `placements` are the reports about all placements, and `works` those on the hub.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong with the strategy of a rollout.
-    pub fn reconcile_set(
-        set: &Object,
-        placements: &[PlacementReport],
-        works: &[Object],
-        now: Timestamp,
-    ) -> Result<SetReconciliation, String> {
-        works::reconcile_set(set, placements, works, now)
     }
 
     /// The clusters after the hub's controllers.

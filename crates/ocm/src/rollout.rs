@@ -19,7 +19,7 @@ use crate::api::work::{RolloutConfig, RolloutStrategy};
 use crate::schedule::groups::DecisionGroup;
 
 pub(crate) mod controller;
-pub(crate) mod works;
+pub mod works;
 
 /// What a rollout does at a moment, and which clusters it leaves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,15 +30,15 @@ pub struct PlacementRollout {
     pub removed: Vec<ClusterUpdate>,
 }
 
-/// Decides about a rollout whose strategy is as in an object. `Err` says what is wrong with it.
+/// Decides about a rollout whose strategy is as in an object; `All` if it is absent. `Err` says what is wrong with it.
 pub fn decide_rollout(
     strategy: &Value,
     groups: &[DecisionGroup],
     existing: &[ClusterUpdate],
     now: Timestamp,
 ) -> Result<PlacementRollout, String> {
-    let strategy = RolloutStrategy::deserialize(strategy).map_err(|error| error.to_string())?;
-    strategy.advance(groups, existing, now)
+    let strategy = Option::<RolloutStrategy>::deserialize(strategy).map_err(|error| error.to_string())?;
+    strategy.unwrap_or_default().advance(groups, existing, now)
 }
 
 /// The limits of a rollout.

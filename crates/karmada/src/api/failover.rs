@@ -10,9 +10,9 @@ use Shape::{Integer, OneOf};
 crd! {
     /// How workloads leave clusters that fail.
     #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-    pub(crate) struct Failover {
-        pub application: Option<ApplicationFailover> = optional("application"),
-        pub cluster: Option<ClusterFailover> = optional("cluster"),
+    pub struct Failover {
+        pub(crate) application: Option<ApplicationFailover> = optional("application"),
+        pub(crate) cluster: Option<ClusterFailover> = optional("cluster"),
     }
 }
 
@@ -57,8 +57,8 @@ crd! {
 crd! {
     /// One value of the status and the label that carries it.
     #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-    pub(crate) struct StateRule {
-        pub alias_label_name: String = required("aliasLabelName"),
-        pub json_path: String = required("jsonPath"),
+    pub struct StateRule {
+        pub(crate) alias_label_name: String = required("aliasLabelName"),
+        pub(crate) json_path: String = required("jsonPath"),
     }
 }

@@ -54,7 +54,7 @@ impl From<&ClusterTaint> for Taint {
 }
 
 /// Adds a taint, unless there is one of its key and effect.
-pub(crate) fn add_taint(taints: &mut Vec<ClusterTaint>, taint: ClusterTaint) {
+pub fn add_taint(taints: &mut Vec<ClusterTaint>, taint: ClusterTaint) {
     if !taints.iter().any(|old| old.has_key_and_effect(&taint.key, &taint.effect)) {
         taints.push(taint);
     }
@@ -73,7 +73,7 @@ pub fn update_no_schedule(taints: &mut Vec<ClusterTaint>, ready: Option<&Conditi
 
 /// Adds the `NoExecute` taint that follows from the condition once it is `due`; removes it when the cluster
 /// is ready.
-pub(crate) fn update_no_execute(
+pub fn update_no_execute(
     taints: &mut Vec<ClusterTaint>,
     ready: Option<&Condition>,
     due: bool,

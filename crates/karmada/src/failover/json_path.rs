@@ -10,7 +10,7 @@ use super::binding::ReportedStatus;
 use crate::api::StateRule;
 
 /// The labels that rules make from a status; `None` where a rule finds nothing.
-pub(super) fn preserve_labels(
+pub fn preserve_labels(
     rules: &[StateRule],
     reported: Option<&ReportedStatus>,
 ) -> Option<BTreeMap<String, String>> {

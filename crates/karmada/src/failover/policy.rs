@@ -65,7 +65,8 @@ fn are_all_met(matches: &[MatchCondition], conditions: &[Condition]) -> bool {
 }
 
 impl TaintPolicy {
-    pub(super) fn from_object(object: &Object) -> Result<Self, serde_json::Error> {
+    /// Reads a policy.
+    pub fn from_object(object: &Object) -> Result<Self, serde_json::Error> {
         let spec = object.value_at(&["spec"]).unwrap_or(&Value::Null);
         Ok(Self {
             created: object.text_at(&["metadata", "creationTimestamp"]).parse().ok(),
@@ -75,20 +76,17 @@ impl TaintPolicy {
     }
 
     /// The key by which policies are sorted.
-    pub(super) fn sort_key(&self) -> (Option<Timestamp>, String) {
+    pub fn sort_key(&self) -> (Option<Timestamp>, String) {
         (self.created, self.name.clone())
     }
 
-    pub(super) fn targets_cluster(&self, cluster: &Cluster) -> bool {
+    /// Whether it is about a cluster.
+    pub fn targets_cluster(&self, cluster: &Cluster) -> bool {
         self.spec.target_clusters.as_ref().is_none_or(|affinity| affinity.selects_cluster(cluster))
     }
 
-    pub(super) fn update_taints(
-        &self,
-        conditions: &[Condition],
-        taints: &mut Vec<ClusterTaint>,
-        now: Timestamp,
-    ) {
+    /// Adds and removes its taints of a cluster with these conditions.
+    pub fn update_taints(&self, conditions: &[Condition], taints: &mut Vec<ClusterTaint>, now: Timestamp) {
         if are_all_met(&self.spec.add_on_conditions, conditions) {
             for taint in &self.spec.taints {
                 taints::add_taint(taints, ClusterTaint { time_added: Some(now), ..taint.clone() });

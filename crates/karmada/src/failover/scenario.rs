@@ -1,5 +1,4 @@
-//! The loss of a cluster over time, for scenarios: each row of a plan is a binding, which the controllers of
-//! [`FailoverModel`](super::FailoverModel) evict.
+//! The loss of a cluster over time, for scenarios: each row of a plan is a binding, which the taint manager evicts.
 //!
 //! Facts: a push cluster is not ready after the threshold of failed probes, a pull cluster after its lease has expired.
 //! Copies in other clusters count as healthy, so that a graceful eviction is done once everything is scheduled.
@@ -12,12 +11,10 @@ use federate_repo::{Repo, Role};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{EvictionTask, FailoverOptions, ResourceBinding, TaintPolicy};
-use crate::capacity::readiness::{
-    ConditionThresholds, GracePeriods, LeaseMonitor, MemberHealth, ReadinessThreshold, ready_condition,
-};
+use crate::capacity::readiness::{ConditionThresholds, GracePeriods, lose_agent, lose_endpoint};
 use crate::capacity::taints::{self, ClusterTaint};
 use crate::state::{EVICTING, KarmadaState};
-use crate::version::{KarmadaBehaviour, NoExecute};
+use crate::version::KarmadaBehaviour;
 use crate::{KarmadaPlanner, NAME};
 
 fn timestamp_at(seconds: i64) -> Timestamp {
@@ -33,11 +30,16 @@ pub(crate) fn simulate_outage(repo: &Repo, cluster: &Cluster, failover: bool) ->
     let pulls = repo
         .claimed_objects(NAME, Role::Inventory)
         .any(|object| object.id == cluster.id && object.text_at(&["spec", "syncMode"]) == "Pull");
-    let (seconds, condition) = if pulls { lose_agent() } else { lose_endpoint() };
+    let (after, condition) = if pulls {
+        lose_agent(GracePeriods::default())
+    } else {
+        lose_endpoint(ConditionThresholds::default())
+    };
+    let seconds = after.as_secs();
     let ready = Condition { last_transition_time: Some(timestamp_at(seconds)), ..condition };
     let mut all: Vec<ClusterTaint> = cluster.taints.iter().map(ClusterTaint::from).collect();
     taints::update_no_schedule(&mut all, Some(&ready), timestamp_at(seconds));
-    if failover && options.behaviour.no_execute == NoExecute::OfUsers {
+    if options.follows_taint_policies() {
         for policy in read_taint_policies(repo).iter().filter(|policy| policy.targets_cluster(cluster)) {
             policy.update_taints(std::slice::from_ref(&ready), &mut all, timestamp_at(seconds));
         }
@@ -50,32 +52,6 @@ pub(crate) fn simulate_outage(repo: &Repo, cluster: &Cluster, failover: bool) ->
         steps.push(build_step(&before, later, "it has not been ready for 5 minutes", &all));
     }
     steps
-}
-
-/// The condition of a cluster in mode `Push` that was healthy and does not answer from now on, and after how many seconds
-/// it is stored (`--cluster-failure-threshold`).
-fn lose_endpoint() -> (i64, Condition) {
-    let thresholds = ConditionThresholds::default();
-    let (healthy, lost) =
-        (ready_condition(MemberHealth::Healthy), ready_condition(MemberHealth::Unreachable));
-    let mut threshold = ReadinessThreshold::default();
-    let seconds = thresholds.failure.as_secs();
-    threshold.adjust_condition(None, healthy.clone(), thresholds, timestamp_at(0));
-    threshold.adjust_condition(Some(&healthy), lost.clone(), thresholds, timestamp_at(0));
-    (seconds, threshold.adjust_condition(Some(&healthy), lost, thresholds, timestamp_at(seconds)))
-}
-
-/// The condition of a cluster in mode `Pull` whose agent renews its lease a last time now, and after how many seconds it
-/// is stored (`--cluster-monitor-grace-period`).
-fn lose_agent() -> (i64, Condition) {
-    let grace = GracePeriods::default();
-    let (healthy, start) = (ready_condition(MemberHealth::Healthy), timestamp_at(0));
-    let mut monitor = LeaseMonitor::default();
-    monitor.observe_cluster(start, Some(&healthy), Some(start), grace, start);
-    let seconds = grace.monitor.as_secs();
-    let later = timestamp_at(seconds + 1);
-    let unknown = monitor.observe_cluster(start, Some(&healthy), Some(start), grace, later);
-    (seconds, unknown.unwrap_or(healthy))
 }
 
 fn build_step(before: &Cluster, seconds: i64, why: &str, all: &[ClusterTaint]) -> OutageStep {

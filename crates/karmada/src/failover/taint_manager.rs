@@ -26,7 +26,7 @@ pub(super) enum TolerationPeriod {
 
 impl ResourceBinding {
     /// Evicts the binding from clusters whose taints it does not tolerate, or no longer; returns these clusters.
-    pub(super) fn evict_tainted(
+    pub fn evict_tainted(
         &mut self,
         options: &FailoverOptions,
         taints: &BTreeMap<&str, &[ClusterTaint]>,
@@ -53,7 +53,7 @@ impl ResourceBinding {
     }
 
     /// When the next toleration ends.
-    pub(super) fn next_taint(
+    pub fn next_taint(
         &self,
         options: &FailoverOptions,
         taints: &BTreeMap<&str, &[ClusterTaint]>,

@@ -10,11 +10,11 @@ use super::binding::{EvictionTask, ResourceBinding};
 
 impl ResourceBinding {
     /// Starts new tasks and removes those that are done.
-    pub(super) fn assess_tasks(&mut self, options: &FailoverOptions, now: Timestamp) {
+    pub fn assess_tasks(&mut self, options: &FailoverOptions, now: Timestamp) {
         if self.tasks.is_empty() {
             return;
         }
-        let replaced = self.is_scheduled() && self.is_healthy_everywhere();
+        let replaced = self.is_scheduled && self.is_healthy_everywhere();
         let before = self.tasks.clone();
         self.tasks.retain_mut(|task| {
             let Some(began) = task.creation_timestamp else {
@@ -26,9 +26,7 @@ impl ResourceBinding {
                 None => now.duration_since(began) <= task_timeout(task, options) && !replaced,
             }
         });
-        if self.tasks != before {
-            self.mark_changed();
-        }
+        self.is_scheduled &= self.tasks == before;
     }
 
     fn is_healthy_everywhere(&self) -> bool {
@@ -38,7 +36,7 @@ impl ResourceBinding {
     }
 
     /// When the next task runs out of time.
-    pub(super) fn next_task(&self, options: &FailoverOptions, now: Timestamp) -> Option<SignedDuration> {
+    pub fn next_task(&self, options: &FailoverOptions, now: Timestamp) -> Option<SignedDuration> {
         let timed = self.tasks.iter().filter(|task| task.suppress_deletion.is_none());
         let left = timed.filter_map(|task| {
             let gone = now.duration_since(task.creation_timestamp?);

@@ -1,38 +1,28 @@
 //! What releases differ in when clusters fail.
 
-use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
 
 use super::*;
-
-const START: &str = "2026-01-01T00:00:00Z";
+use crate::capacity::taints::ClusterTaint;
 
 fn at(seconds: i64) -> Timestamp {
-    START.parse::<Timestamp>().unwrap() + SignedDuration::from_secs(seconds)
-}
-
-fn cluster(name: &str, ready: &str, taints: &Value) -> Object {
-    let condition = json!({"type": "Ready", "status": ready, "lastTransitionTime": START});
-    let enablement = json!({"groupVersion": "apps/v1", "resources": [{"kind": "Deployment"}]});
-    let body = json!({
-        "spec": {"taints": taints},
-        "status": {"conditions": [condition], "apiEnablements": [enablement]},
-    });
-    Object::from_path("cluster.karmada.io/v1alpha1", "Cluster", name, body)
+    Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds)
 }
 
 /// A binding on two clusters, whose policy evicts at once from clusters that fail.
-fn binding() -> Object {
+fn binding() -> ResourceBinding {
     let placement = json!({"clusterAffinity": {"clusterNames": ["m1", "m2"]}});
-    let body = json!({
-        "metadata": {"annotations": {"policy.karmada.io/applied-placement": placement.to_string()}},
-        "spec": {
-            "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web"},
-            "clusters": [{"name": "m1"}, {"name": "m2"}],
-            "placement": placement,
-            "failover": {"cluster": {"purgeMode": "Directly"}},
-        },
-    });
-    Object::from_path("work.karmada.io/v1alpha2", "ResourceBinding", "shop/web-deployment", body)
+    ResourceBinding {
+        clusters: vec![("m1".to_owned(), None), ("m2".to_owned(), None)],
+        tasks: Vec::new(),
+        reported: BTreeMap::new(),
+        applied: Some(placement),
+        failover: serde_json::from_value(json!({"cluster": {"purgeMode": "Directly"}})).unwrap(),
+        is_scheduled: true,
+    }
 }
 
 fn options(release: &str) -> FailoverOptions {
@@ -42,36 +32,36 @@ fn options(release: &str) -> FailoverOptions {
     }
 }
 
+/// Evicts from a cluster that has had a taint for so many seconds.
+fn evict(options: &FailoverOptions, key: &str, seconds: i64) -> ResourceBinding {
+    let taint = ClusterTaint {
+        key: key.to_owned(),
+        effect: "NoExecute".to_owned(),
+        time_added: Some(at(0)),
+        ..ClusterTaint::default()
+    };
+    let mut binding = binding();
+    binding.evict_tainted(options, &BTreeMap::from([("m1", [taint].as_slice())]), at(seconds));
+    binding
+}
+
 #[test]
 fn before_1_14_the_control_plane_taints_and_evicts() {
-    let run = |release: &str| {
-        let objects = [cluster("m1", "False", &json!([])), cluster("m2", "True", &json!([])), binding()];
-        let mut plane = FailoverModel::new(&objects, options(release)).unwrap();
-        let effects = |plane: &FailoverModel| {
-            plane.members()[0].taints().iter().map(|taint| taint.effect.clone()).collect::<Vec<_>>()
-        };
-        let first = plane.run_until_stable(at(10));
-        assert_eq!(effects(&plane), ["NoSchedule"]);
-        plane.run_until_stable(at(301));
-        let tainted = effects(&plane);
-        // Admission of these releases adds a toleration for 300 seconds.
-        let kept = plane.run_until_stable(at(600)).evicted;
-        (first.next, tainted.len(), kept.len(), plane.run_until_stable(at(602)).evicted)
+    let evicts = |release: &str, seconds: i64| {
+        let binding = evict(&options(release), "cluster.karmada.io/not-ready", seconds);
+        binding.clusters.iter().all(|(cluster, _)| cluster != "m1")
     };
-    let minutes = SignedDuration::from_secs(290);
-    assert_eq!(run("1.13"), (Some(minutes), 2, 0, vec![(0, "m1".to_owned())]));
-    assert_eq!(run("1.14"), (None, 1, 0, Vec::new()));
+    assert_eq!(["1.13", "1.14"].map(|release| options(release).adds_no_execute()), [true, false]);
+    assert_eq!(["1.13", "1.14"].map(|release| options(release).follows_taint_policies()), [false, true]);
+    // Admission of these releases adds a toleration for 300 seconds.
+    assert_eq!([evicts("1.13", 299), evicts("1.13", 300), evicts("1.14", 300)], [false, true, false]);
 }
 
 #[test]
 fn before_1_15_the_flag_says_how_taints_evict() {
     let mode = |release: &str| {
-        let taint = json!([{"key": "broken", "effect": "NoExecute", "timeAdded": START}]);
-        let objects = [cluster("m1", "True", &taint), cluster("m2", "True", &json!([])), binding()];
         let options = FailoverOptions { taint_eviction: true, ..options(release) };
-        let mut plane = FailoverModel::new(&objects, options).unwrap();
-        plane.run_until_stable(at(10));
-        plane.bindings[0].tasks[0].purge_mode.clone()
+        evict(&options, "broken", 10).tasks[0].purge_mode.clone()
     };
     assert_eq!([mode("1.14"), mode("1.15")], ["Graciously", "Directly"]);
 }

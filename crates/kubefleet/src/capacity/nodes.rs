@@ -7,15 +7,15 @@ use federate_kubernetes::object::value_at;
 use serde_json::Value;
 
 /// The resources that count.
-pub(super) const RESOURCES: [&str; 2] = ["cpu", "memory"];
+const RESOURCES: [&str; 2] = ["cpu", "memory"];
 
-/// Amounts of cpu and memory.
+/// Amounts of cpu and memory, in that order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct NodeResources(pub(super) [FormattedQuantity; 2]);
+pub struct NodeResources(pub [FormattedQuantity; 2]);
 
 impl NodeResources {
     /// Reads a list of resources. Missing ones are 0.
-    pub(super) fn from_list(list: Option<&Value>) -> Self {
+    fn from_list(list: Option<&Value>) -> Self {
         Self(RESOURCES.map(|name| {
             let amount = list.and_then(|list| list.get(name)).and_then(FormattedQuantity::from_json);
             amount.unwrap_or_default()
@@ -23,7 +23,7 @@ impl NodeResources {
     }
 
     /// The amounts of a node below a key of its status.
-    pub(super) fn from_node(node: &Value, key: &str) -> Self {
+    pub fn from_node(node: &Value, key: &str) -> Self {
         Self::from_list(value_at(node, &["status", key]))
     }
 
@@ -37,7 +37,7 @@ impl NodeResources {
     }
 
     /// The requests of scheduled pods that are not finished.
-    pub(super) fn sum_requests(pods: &[Value]) -> Self {
+    pub fn sum_requests(pods: &[Value]) -> Self {
         let mut sum = Self::default();
         for pod in pods.iter().filter(|pod| uses_node(pod)) {
             let containers = value_at(pod, &["spec", "containers"]).and_then(Value::as_array);
@@ -48,20 +48,23 @@ impl NodeResources {
         sum
     }
 
-    pub(super) fn add(&mut self, other: &Self) {
+    /// Adds amounts.
+    pub fn add(&mut self, other: &Self) {
         for (sum, more) in self.0.iter_mut().zip(other.0) {
             sum.add(more);
         }
     }
 
-    pub(super) fn sub(&mut self, other: &Self) {
+    /// Takes amounts away.
+    pub fn sub(&mut self, other: &Self) {
         for (sum, less) in self.0.iter_mut().zip(other.0) {
             sum.sub(less);
         }
     }
 
     /// The difference, at least 0.
-    pub(super) fn saturating_sub(&self, other: &Self) -> Self {
+    #[must_use]
+    pub fn saturating_sub(&self, other: &Self) -> Self {
         let mut left = *self;
         for (left, less) in left.0.iter_mut().zip(other.0) {
             if left.amount > less.amount {
@@ -74,7 +77,7 @@ impl NodeResources {
     }
 
     /// The amounts by resource, as text.
-    pub(super) fn format_amounts(&self) -> BTreeMap<&'static str, String> {
+    pub fn format_amounts(&self) -> BTreeMap<&'static str, String> {
         RESOURCES.into_iter().zip(self.0.map(|amount| amount.to_string())).collect()
     }
 }

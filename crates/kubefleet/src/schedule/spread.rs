@@ -14,12 +14,13 @@ const PENALTY: i64 = 1000;
 
 /// A constraint that one more row would violate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SpreadViolation {
+pub struct SpreadViolation {
     /// The label whose values are the domains.
-    pub(crate) key: String,
-    pub(crate) max_skew: i64,
+    pub key: String,
+    /// The greatest skew that it permits.
+    pub max_skew: i64,
     /// The index of the constraint in the policy.
-    pub(crate) at: usize,
+    pub at: usize,
 }
 
 /// The constraints of a policy over one fleet.

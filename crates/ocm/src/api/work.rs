@@ -15,7 +15,9 @@ federate_kubernetes::crd! {
     pub(crate) struct ReplicaSetSpec {
         pub template: WorkSpec = optional("manifestWorkTemplate"),
         pub placements: Vec<PlacementReference> = required("placementRefs", List(1, &PlacementReference::SHAPE)),
-        pub cascade: String = optional("cascadeDeletionPolicy", OneOf(&["Background", "Foreground"])),
+    }
+    unread {
+        optional("cascadeDeletionPolicy", OneOf(&["Background", "Foreground"])),
     }
 }
 

@@ -18,7 +18,7 @@ use crate::api::NAME;
 use crate::api::work::PlacementReference;
 use crate::decision::HubDecisions;
 use crate::rollout::RolloutSettings;
-use crate::rollout::works::{list_works, read_updates};
+use crate::rollout::works::{find_current, list_works, read_updates};
 use crate::schedule::groups::DecisionGroup;
 use crate::works::{Destination, WorkBundle, placement_id};
 
@@ -77,7 +77,7 @@ fn explain_reference(
             return rollout;
         }
     };
-    let updates = read_updates(set, reference, works);
+    let updates = read_updates(&find_current(set, &reference.name, works));
     if !updates.is_empty()
         && let Ok(advanced) = strategy.advance(groups, &updates, now)
     {

@@ -17,9 +17,9 @@ use serde_json::{Value, json};
 
 use super::RolloutController;
 use super::state::{RolloutControllerState, UpdateRunState};
-use crate::api::{NAME, PlacementPolicy, PlacementType};
+use crate::api::{NAME, PlacementPolicy};
 use crate::hub::PARENT_LABEL;
-use crate::hub::snapshot::LATEST_LABEL;
+use crate::hub::snapshot::{LATEST_LABEL, scheduled_condition};
 use crate::rollout::run::HubObjects;
 use crate::rollout::run::initialization::{GROUP_HASH, RESOURCE_INDEX, apply_strategy};
 use crate::rollout::run::kinds::RunKinds;
@@ -98,13 +98,7 @@ impl RolloutController<'_> {
     fn policy_snapshot(&self, controller_state: &RolloutControllerState) -> Object {
         let policy = self.placement.value_at(&["spec", "policy"]).cloned().unwrap_or_default();
         let read = PlacementPolicy::from_json(Some(&policy)).unwrap_or_default();
-        let picked = self.subject.clusters.len();
-        let is_scheduled = match read.placement_type {
-            PlacementType::PickAll => true,
-            PlacementType::PickFixed => read.cluster_names.len() == picked,
-            PlacementType::PickN => read.number_of_clusters == i64::try_from(picked).ok(),
-        };
-        let status = if is_scheduled { "True" } else { "False" };
+        let status = scheduled_condition(&read, self.subject.clusters.len()).status;
         let condition = json!({"type": "Scheduled", "status": status, "observedGeneration": 1});
         let labels = json!({LATEST_LABEL: "true", "kubernetes-fleet.io/policy-index": controller_state.policy_index.to_string()});
         let rest = json!({"spec": {"policy": policy}, "status": {"conditions": [condition]}});

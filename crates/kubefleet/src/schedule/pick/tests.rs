@@ -38,6 +38,11 @@ fn fleet(regions: &[(&str, &str)]) -> Vec<Cluster> {
     regions.iter().map(cluster).collect()
 }
 
+/// No rows, for a fleet of that size.
+fn empty_rows(clusters: usize) -> ScheduleRows {
+    ScheduleRows { current: vec![None; clusters], obsolete: vec![None; clusters], ..ScheduleRows::default() }
+}
+
 fn picked(policy: &Value, clusters: &[Cluster], rows: ScheduleRows) -> (Vec<String>, ScheduleOutcome) {
     let policy = PlacementPolicy::from_json(Some(policy)).unwrap();
     let request = ScheduleRequest { policy: &policy, namespace: None, clusters, now: None };
@@ -50,7 +55,7 @@ fn picked(policy: &Value, clusters: &[Cluster], rows: ScheduleRows) -> (Vec<Stri
 fn spreading_alternates_between_regions_while_it_can() {
     let clusters = fleet(&[("a", "east"), ("b", "east"), ("c", "east"), ("d", "west")]);
     let policy = json!({"placementType": "PickN", "numberOfClusters": 4, "topologySpreadConstraints": [{"topologyKey": "region"}]});
-    let (names, outcome) = picked(&policy, &clusters, ScheduleRows::empty_for(4));
+    let (names, outcome) = picked(&policy, &clusters, empty_rows(4));
     assert_eq!(names, ["b", "c", "d"]);
     assert!(!outcome.fulfilled);
     assert!(matches!(&outcome.rejected[0], Some(Rejection::Spread(by)) if by[0].key == "region"));
@@ -62,7 +67,7 @@ fn spreading_alternates_between_regions_while_it_can() {
 fn without_preference_obsolete_rows_win_ties_and_then_the_last_name_does() {
     let clusters = fleet(&[("a", "x"), ("b", "x"), ("c", "x")]);
     let policy = |number: i64| json!({"placementType": "PickN", "numberOfClusters": number});
-    let mut rows = ScheduleRows::empty_for(3);
+    let mut rows = empty_rows(3);
     rows.obsolete[0] = Some(row(0, 0, ScheduleState::Bound));
     let (names, outcome) = picked(&policy(2), &clusters, rows.clone());
     assert_eq!(names, ["a", "c"]);
@@ -80,7 +85,7 @@ fn without_preference_obsolete_rows_win_ties_and_then_the_last_name_does() {
 fn rows_of_the_policy_stay_though_their_clusters_would_not_pass() {
     let mut clusters = fleet(&[("a", "x"), ("b", "x")]);
     clusters[0].joined = false;
-    let mut rows = ScheduleRows::empty_for(2);
+    let mut rows = empty_rows(2);
     rows.current[0] = Some(row(0, 0, ScheduleState::Bound));
     let policy = json!({"placementType": "PickN", "numberOfClusters": 2});
     let (names, outcome) = picked(&policy, &clusters, rows);

@@ -1,4 +1,4 @@
-//! A run of the scheduler: cycles over a placement's bindings until none requests another cycle.
+//! A run of KubeFleet's scheduler: cycles over a placement's bindings until none requests another cycle.
 //!
 //! Facts: each cycle first removes its finalizer from bindings that are being deleted, and unschedules those
 //! whose cluster is gone or leaving. If the policy cannot be evaluated, the cycle ends there. A picked cluster
@@ -7,26 +7,58 @@
 
 use std::cmp::Reverse;
 
-use federate_kubernetes::Cluster;
+use federate_dialect::Dialect as _;
+use federate_kubefleet::KubeFleet;
+use federate_kubefleet::hub::{self, BindingState, HubBinding};
+use federate_kubefleet::schedule::{
+    self, PlacementPolicy, PlacementType, Rejection, ScheduleOutcome, ScheduleRequest, ScheduleRow,
+    ScheduleRows, ScheduleState, Scores,
+};
+use federate_kubernetes::{Cluster, Object, ObjectRef};
+use federate_repo::Config;
 use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
 
-use super::binding::{ClusterScore, SCHEDULER_FINALIZER};
-use super::{BindingState, ClusterDecision, HubBinding, HubPlacement, PolicySnapshotStatus};
-use crate::api::PlacementType;
-use crate::cluster::check_eligibility;
-use crate::schedule::{self, Rejection, ScheduleOutcome, ScheduleRequest, ScheduleRow, ScheduleRows, Scores};
+use snapshot::{ClusterDecision, ClusterScore, PolicySnapshot, PolicySnapshotStatus};
+
+mod reasons;
+mod snapshot;
+
+/// The finalizer by which the scheduler keeps a binding until it has seen its deletion.
+const SCHEDULER_FINALIZER: &str = "kubernetes-fleet.io/scheduler-crb-cleanup";
+
+/// A placement with everything that the scheduler reads on the hub.
+#[derive(Clone, Debug)]
+pub(crate) struct HubPlacement {
+    name: String,
+    /// The latest policy snapshot.
+    snapshot: PolicySnapshot,
+    policy: PlacementPolicy,
+    /// The fleet, sorted by name.
+    clusters: Vec<Cluster>,
+    /// By name.
+    bindings: Vec<ScheduledBinding>,
+}
+
+/// A binding with what only the scheduler reads of it.
+#[derive(Clone, Debug)]
+pub(crate) struct ScheduledBinding {
+    pub(crate) row: HubBinding,
+    /// Why it was picked.
+    pub(crate) decision: ClusterDecision,
+    pub(crate) finalizers: Vec<String>,
+}
 
 /// The outcome of a run of the scheduler.
 #[derive(Clone, Debug)]
-pub struct SchedulerRun {
+pub(crate) struct SchedulerRun {
     /// The number of cycles.
-    pub cycles: usize,
+    pub(crate) cycles: usize,
     /// The bindings, by cluster; one that is being deleted before its successor.
-    pub bindings: Vec<HubBinding>,
+    pub(crate) bindings: Vec<ScheduledBinding>,
     /// The status of the latest policy snapshot.
-    pub status: PolicySnapshotStatus,
-    /// Why the last cycle was aborted, if it was.
-    pub aborted: Option<String>,
+    pub(crate) status: PolicySnapshotStatus,
 }
 
 /// The class of a binding.
@@ -38,20 +70,84 @@ enum BindingClass {
     Current,
 }
 
-impl HubPlacement {
-    /// Runs the scheduler.
-    pub fn run_scheduler(mut self, now: Timestamp) -> SchedulerRun {
-        let mut cycles = 0;
-        let aborted = loop {
-            cycles += 1;
-            match self.run_cycle(now) {
-                Ok(true) => {}
-                Ok(false) => break None,
-                Err(why) => break Some(why),
-            }
+impl ScheduledBinding {
+    /// Reads what only the scheduler reads of a binding.
+    fn new(row: HubBinding, objects: &[Object]) -> Self {
+        let object = objects.iter().find(|o| o.id.kind == "ClusterResourceBinding" && o.id.name == row.name);
+        let object = object.expect("the binding");
+        let decision = object.value_at(&["spec", "clusterDecision"]).unwrap_or(&Value::Null);
+        let decision = Option::deserialize(decision).expect("a decision").unwrap_or_default();
+        let finalizers = object.value_at(&["metadata", "finalizers"]).unwrap_or(&Value::Null);
+        let finalizers = Option::deserialize(finalizers).expect("finalizers").unwrap_or_default();
+        Self { row, decision, finalizers }
+    }
+
+    /// Returns a binding for a cluster that has just been picked.
+    fn for_pick(placement: &str, snapshot: &str, decision: ClusterDecision) -> Self {
+        let row = HubBinding {
+            name: format!("{placement}-{}", decision.cluster_name),
+            cluster: decision.cluster_name.as_str().into(),
+            state: BindingState::Scheduled,
+            previous_state: None,
+            deleting: false,
+            generation: 1,
+            policy_snapshot: snapshot.to_owned(),
+            resource_snapshot: String::new(),
+            scores: decision.score.map(ClusterScore::to_scores),
+            conditions: Vec::new(),
         };
-        self.bindings.sort_by(|a, b| (&a.cluster, !a.deleting).cmp(&(&b.cluster, !b.deleting)));
-        SchedulerRun { cycles, bindings: self.bindings, status: self.snapshot.status, aborted }
+        Self { row, decision, finalizers: vec![SCHEDULER_FINALIZER.to_owned()] }
+    }
+
+    fn unschedule(&mut self) {
+        self.row.previous_state = Some(self.row.state);
+        self.row.state = BindingState::Unscheduled;
+        self.row.generation += 1;
+    }
+
+    /// Moves the row to a policy snapshot. An unscheduled row gets its former state back, and keeps the annotation with
+    /// it.
+    fn pick_again(&mut self, snapshot: &str, decision: ClusterDecision) {
+        if self.row.state == BindingState::Unscheduled {
+            self.row.state = self.row.previous_state.unwrap_or_default();
+        }
+        snapshot.clone_into(&mut self.row.policy_snapshot);
+        self.row.scores = decision.score.map(ClusterScore::to_scores);
+        self.decision = decision;
+        self.row.generation += 1;
+    }
+}
+
+impl HubPlacement {
+    /// The state of a placement, among the objects of a hub.
+    pub(crate) fn from_objects(placement: &ObjectRef, objects: &[Object]) -> Self {
+        let snapshot = snapshot::find_latest(placement, objects);
+        let clusters = objects.iter().filter(|object| object.id.kind == "MemberCluster").map(|object| {
+            KubeFleet.read_cluster(object, true, &Config::default()).expect("a cluster that can be read")
+        });
+        let mut clusters: Vec<Cluster> = clusters.collect();
+        clusters.sort_by(|a, b| a.name.cmp(&b.name));
+        let rows = hub::read_bindings(placement, objects).expect("bindings that can be read");
+        let bindings = rows.into_iter().map(|row| ScheduledBinding::new(row, objects));
+        Self {
+            name: placement.name.clone(),
+            policy: snapshot.read_policy(),
+            snapshot,
+            clusters,
+            bindings: bindings.collect(),
+        }
+    }
+
+    /// Runs the scheduler.
+    pub(crate) fn run_scheduler(mut self, now: Timestamp) -> SchedulerRun {
+        let mut cycles = 1;
+        // A policy that cannot be evaluated ends the run.
+        while self.run_cycle(now).unwrap_or(false) {
+            cycles += 1;
+        }
+        self.bindings
+            .sort_by(|a, b| (&a.row.cluster, !a.row.deleting).cmp(&(&b.row.cluster, !b.row.deleting)));
+        SchedulerRun { cycles, bindings: self.bindings, status: self.snapshot.status }
     }
 
     /// Runs one cycle, and returns whether another one follows at once.
@@ -63,7 +159,7 @@ impl HubPlacement {
         let rows = self.schedule_rows();
         let request = ScheduleRequest {
             policy: &self.policy,
-            namespace: self.namespace.as_deref().filter(|_| self.behaviour.namespace_affinity),
+            namespace: None,
             clusters: &self.clusters,
             now: Some(now),
         };
@@ -86,16 +182,16 @@ impl HubPlacement {
 
     /// Removes the scheduler's finalizer from bindings that are being deleted.
     fn release_deleted(&mut self) {
-        for binding in self.bindings.iter_mut().filter(|binding| binding.deleting) {
+        for binding in self.bindings.iter_mut().filter(|binding| binding.row.deleting) {
             binding.finalizers.retain(|finalizer| finalizer != SCHEDULER_FINALIZER);
         }
-        self.bindings.retain(|binding| !binding.deleting || !binding.finalizers.is_empty());
+        self.bindings.retain(|binding| !binding.row.deleting || !binding.finalizers.is_empty());
     }
 
     /// The scheduled and bound bindings whose cluster is gone or leaving.
     fn dangling_bindings(&self) -> Vec<usize> {
         let mut dangling = Vec::new();
-        for (at, binding) in self.bindings.iter().enumerate() {
+        for (at, ScheduledBinding { row: binding, .. }) in self.bindings.iter().enumerate() {
             let is_counted = !binding.deleting && binding.state != BindingState::Unscheduled;
             if is_counted && self.find_cluster(&binding.cluster).is_none_or(|(_, cluster)| cluster.deleting) {
                 dangling.push(at);
@@ -121,7 +217,7 @@ impl HubPlacement {
 
     fn bindings_of_class(&self, class: BindingClass) -> Vec<usize> {
         let all = self.bindings.iter().enumerate();
-        all.filter(|(_, binding)| self.classify_binding(binding) == class).map(|(at, _)| at).collect()
+        all.filter(|(_, binding)| self.classify_binding(&binding.row) == class).map(|(at, _)| at).collect()
     }
 
     fn current_bindings(&self) -> Vec<usize> {
@@ -134,8 +230,9 @@ impl HubPlacement {
 
     /// The rows for the schedule, by cluster.
     fn schedule_rows(&self) -> ScheduleRows {
-        let mut rows = ScheduleRows::empty_for(self.clusters.len());
-        for binding in &self.bindings {
+        let none = vec![None; self.clusters.len()];
+        let mut rows = ScheduleRows { current: none.clone(), obsolete: none, ..ScheduleRows::default() };
+        for ScheduledBinding { row: binding, .. } in &self.bindings {
             let list = match self.classify_binding(binding) {
                 BindingClass::None => continue,
                 BindingClass::Obsolete => &mut rows.obsolete,
@@ -143,13 +240,11 @@ impl HubPlacement {
             };
             let row = self.find_cluster(&binding.cluster).and_then(|(at, _)| list.get_mut(at));
             let state = match binding.state {
-                BindingState::Bound => schedule::ScheduleState::Bound,
-                BindingState::Scheduled | BindingState::Unscheduled => schedule::ScheduleState::Scheduled,
+                BindingState::Bound => ScheduleState::Bound,
+                BindingState::Scheduled | BindingState::Unscheduled => ScheduleState::Scheduled,
             };
             if let Some(row) = row {
-                let scores =
-                    binding.decision.score.map(|s| Scores { topology: s.topology, affinity: s.affinity });
-                *row = Some(ScheduleRow { state, scores });
+                *row = Some(ScheduleRow { state, scores: binding.scores });
             }
         }
         rows
@@ -163,14 +258,15 @@ impl HubPlacement {
 
     /// Records that a cluster is picked. Returns its former row, if any: whether it was in use, and its name.
     fn record_pick(&mut self, decision: ClusterDecision) -> Option<(bool, String)> {
-        let row = self.bindings.iter_mut().find(|b| !b.deleting && *b.cluster == *decision.cluster_name);
+        let row =
+            self.bindings.iter_mut().find(|b| !b.row.deleting && *b.row.cluster == *decision.cluster_name);
         if let Some(binding) = row {
-            let former = (binding.state != BindingState::Unscheduled, binding.name.clone());
+            let former = (binding.row.state != BindingState::Unscheduled, binding.row.name.clone());
             binding.pick_again(&self.snapshot.name, decision);
             return Some(former);
         }
-        self.bindings.push(HubBinding::new(&self.name, &self.snapshot.name, decision));
-        self.bindings.sort_by(|a, b| a.name.cmp(&b.name));
+        self.bindings.push(ScheduledBinding::for_pick(&self.name, &self.snapshot.name, decision));
+        self.bindings.sort_by(|a, b| a.row.name.cmp(&b.row.name));
         None
     }
 
@@ -181,9 +277,9 @@ impl HubPlacement {
     }
 
     /// The bindings at these places that are in a state.
-    fn bindings_in_state(&self, rows: &[usize], state: BindingState) -> Vec<&HubBinding> {
+    fn bindings_in_state(&self, rows: &[usize], state: BindingState) -> Vec<&ScheduledBinding> {
         let bindings = rows.iter().filter_map(|at| self.bindings.get(*at));
-        bindings.filter(|binding| binding.state == state).collect()
+        bindings.filter(|binding| binding.row.state == state).collect()
     }
 
     /// Adds clusters, for `PickAll` and `PickN`.
@@ -214,14 +310,14 @@ impl HubPlacement {
         let for_obsolete = self.bindings_of_class(BindingClass::Obsolete);
         let names: Vec<String> = picked.iter().map(|(at, _)| self.cluster_name(*at)).collect();
         for at in for_obsolete {
-            let again = self.bindings.get(at).is_some_and(|b| names.iter().any(|n| **n == *b.cluster));
+            let again = self.bindings.get(at).is_some_and(|b| names.iter().any(|n| **n == *b.row.cluster));
             if !again {
                 self.unschedule_binding(at);
             }
         }
         let kept = self.kept_decisions(&kept, [BindingState::Scheduled, BindingState::Bound]);
         let record = picked.into_iter().map(|(at, scores)| {
-            let decision = picked_by_policy(&self.cluster_name(at), Some(scores));
+            let decision = reasons::picked_by_policy(&self.cluster_name(at), Some(scores));
             let former = self.record_pick(decision.clone());
             (former, decision)
         });
@@ -231,10 +327,10 @@ impl HubPlacement {
         let selected = record.into_iter().map(|(_, decision)| decision).chain(kept).collect();
         let mut others: Vec<ClusterDecision> = passed_over
             .into_iter()
-            .map(|(at, scores)| not_enough_score(&self.cluster_name(at), scores))
+            .map(|(at, scores)| reasons::not_enough_score(&self.cluster_name(at), scores))
             .collect();
         let refused = outcome.rejected.iter().enumerate();
-        others.extend(refused.filter_map(|(at, r)| refused_by(&self.cluster_name(at), r.as_ref()?)));
+        others.extend(refused.filter_map(|(at, r)| reasons::refused_by(&self.cluster_name(at), r.as_ref()?)));
         self.snapshot.report_decisions(&self.policy, selected, others, now);
     }
 
@@ -257,7 +353,7 @@ impl HubPlacement {
             self.unschedule_binding(at);
         }
         let (stay, go): (Vec<usize>, Vec<usize>) = rows.into_iter().partition(|at| {
-            let cluster = self.bindings.get(*at).and_then(|binding| self.find_cluster(&binding.cluster));
+            let cluster = self.bindings.get(*at).and_then(|binding| self.find_cluster(&binding.row.cluster));
             cluster.and_then(|(at, _)| outcome.rows.get(at)).is_some_and(Option::is_some)
         });
         let mut selected = Vec::new();
@@ -278,23 +374,16 @@ impl HubPlacement {
     /// Picks the named clusters if they are eligible, for `PickFixed`.
     fn pick_fixed(&mut self, outcome: &ScheduleOutcome, before: &[bool], now: Timestamp) {
         let (mut selected, mut invalid, mut missing) = (Vec::new(), Vec::new(), Vec::new());
-        for name in self.policy.cluster_names.clone() {
-            match self.find_cluster(&name) {
-                None => missing
-                    .push(unselected_decision(&name, format!("Specified cluster \"{name}\" is not found"))),
-                Some((at, cluster)) => match check_eligibility(cluster, Some(now)) {
-                    Some(why) => {
-                        let why = why.scheduler_message();
-                        let reason =
-                            format!("Cluster \"{name}\" is not eligible for resource placement yet: {why}");
-                        invalid.push(unselected_decision(&name, reason));
-                    }
-                    None => selected.push((at, picked_by_policy(&name, None))),
-                },
+        for name in &self.policy.cluster_names {
+            let at = self.find_cluster(name).map(|(at, _)| at);
+            match at.map(|at| (at, outcome.rejected.get(at).and_then(Option::as_ref))) {
+                None => missing.push(reasons::cluster_not_found(name)),
+                Some((_, Some(rejection))) => invalid.push(reasons::not_eligible(name, rejection)),
+                Some((at, None)) => selected.push((at, reasons::picked_by_policy(name, None))),
             }
         }
         for at in self.bindings_of_class(BindingClass::Obsolete) {
-            let again = self.bindings.get(at).and_then(|b| self.find_cluster(&b.cluster));
+            let again = self.bindings.get(at).and_then(|b| self.find_cluster(&b.row.cluster));
             if !again.is_some_and(|(at, _)| outcome.rows.get(at).is_some_and(Option::is_some)) {
                 self.unschedule_binding(at);
             }
@@ -316,55 +405,6 @@ fn sort_by_rank(clusters: &mut [(usize, Scores)], obsolete: &[bool]) {
 }
 
 /// The key by which rows are sorted to remove some.
-fn removal_key(binding: &HubBinding) -> (Option<(i64, i64)>, &str) {
-    (binding.decision.score.map(|score| (score.topology, score.affinity)), &binding.cluster)
-}
-
-fn unselected_decision(cluster: &str, reason: String) -> ClusterDecision {
-    ClusterDecision { cluster_name: cluster.to_owned(), selected: false, score: None, reason }
-}
-
-fn describe_scores(scores: Scores) -> (ClusterScore, String) {
-    let Scores { topology, affinity } = scores;
-    let words = format!("(affinity score: {affinity}, topology spread score: {topology})");
-    (ClusterScore { affinity, topology }, words)
-}
-
-fn picked_by_policy(cluster: &str, scores: Option<Scores>) -> ClusterDecision {
-    let (score, words) = scores.map(describe_scores).unzip();
-    let words = words.map(|words| format!(" {words}")).unwrap_or_default();
-    let reason = format!(
-        "Successfully scheduled resources for placement in \"{cluster}\"{words}: picked by scheduling policy"
-    );
-    ClusterDecision { cluster_name: cluster.to_owned(), selected: true, score, reason }
-}
-
-fn not_enough_score(cluster: &str, scores: Scores) -> ClusterDecision {
-    let (score, words) = describe_scores(scores);
-    let reason = format!("Cluster \"{cluster}\" does not score high enough {words}");
-    ClusterDecision { score: Some(score), ..unselected_decision(cluster, reason) }
-}
-
-/// The message of the filter that refuses a cluster; `None` where no filter does.
-fn refused_by(cluster: &str, rejection: &Rejection) -> Option<ClusterDecision> {
-    let why = match rejection {
-        Rejection::Score(_) => return None,
-        Rejection::Affinity => {
-            "cluster does not match with any of the required cluster affinity terms".to_owned()
-        }
-        Rejection::Ineligible(why) => why.scheduler_message(),
-        Rejection::Namespace(namespace) => format!("cluster does not have the namespace \"{namespace}\""),
-        Rejection::Taint(taint) => format!(
-            "taint &{{Key:{} Value:{} Effect:{}}} cannot be tolerated",
-            taint.key, taint.value, taint.effect
-        ),
-        Rejection::Spread(by) => {
-            let first = by.first()?;
-            format!(
-                "violated doNotSchedule topology spread constraint \"{}\" (max skew {})",
-                first.key, first.max_skew
-            )
-        }
-    };
-    Some(unselected_decision(cluster, format!("ClusterUnschedulable, {why}")))
+fn removal_key(binding: &ScheduledBinding) -> (Option<(i64, i64)>, &str) {
+    (binding.row.scores.map(|scores| (scores.topology, scores.affinity)), &binding.row.cluster)
 }

@@ -6,27 +6,26 @@
 
 use std::collections::BTreeMap;
 
+use federate_kubefleet::capacity::NodeResources;
 use federate_kubernetes::Condition;
 use jiff::{SignedDuration, Timestamp};
-
-use super::nodes::NodeResources;
 
 /// After that time prices are stale.
 const MAX_PRICE_AGE: SignedDuration = SignedDuration::from_hours(24);
 
 /// Prices by size of machine.
 #[derive(Clone, Debug)]
-pub struct Prices {
+pub(crate) struct Prices {
     /// The prices per hour.
-    pub hourly: BTreeMap<String, f64>,
+    pub(crate) hourly: BTreeMap<String, f64>,
     /// When they were updated.
-    pub updated: Timestamp,
+    pub(crate) updated: Timestamp,
 }
 
 /// The costs from the last computation.
 #[derive(Clone, Debug)]
-pub(super) struct Costs {
-    pub(super) computed: Timestamp,
+pub(crate) struct Costs {
+    pub(crate) computed: Timestamp,
     result: Result<Rates, String>,
 }
 
@@ -40,7 +39,7 @@ struct Rates {
 
 impl Costs {
     /// Computes the costs from the number of machines of each size and their capacity.
-    pub(super) fn from_prices(
+    pub(crate) fn from_prices(
         prices: &Prices,
         machines: &BTreeMap<String, usize>,
         capacity: &NodeResources,
@@ -50,13 +49,13 @@ impl Costs {
     }
 
     /// The costs of a core and of a gigabyte, as text.
-    pub(super) fn format_rates(&self) -> Option<[String; 2]> {
+    pub(crate) fn format_rates(&self) -> Option<[String; 2]> {
         let rates = self.result.as_ref().ok()?;
         Some([rates.core, rates.gigabyte].map(|rate| format!("{rate:.3}")))
     }
 
     /// The condition that reports the computation.
-    pub(super) fn to_condition(&self) -> Condition {
+    pub(crate) fn to_condition(&self) -> Condition {
         let (status, reason, message) = match &self.result {
             Ok(Rates { warning: None, .. }) => {
                 let message = "All cost properties have been collected successfully";

@@ -1,4 +1,4 @@
-//! One run of the scheduler over a federated object: when it acts, and what it writes.
+//! One run of KubeAdmiral's scheduler over a federated object: when it acts, and what it writes.
 //!
 //! Facts: in this order the scheduler applies the migration configuration, waits for earlier controllers, looks
 //! for the policy and for a trigger, and schedules. It records a change only if placements, replicas or the
@@ -6,61 +6,41 @@
 
 use std::collections::BTreeMap;
 
+use federate_dialect::{PlacedClusters, PlannerInput, gojson};
+use federate_kubeadmiral::hub::{FederatedScheduling, decide_federated_object};
+use federate_kubernetes::Object;
 use serde_json::{Map, Value, json};
 
-use super::super::api::PolicySpec;
-use super::super::decision::TemplateDecider;
-use super::super::json::string_at;
-use super::super::policies::KubeAdmiralPolicy;
-use super::super::state::KubeAdmiralState;
-use super::super::types::{SCHEDULER, TypeConfig};
-use super::super::{KubeAdmiralPlanner, keys};
-use super::{read_plan_with, template_of};
-use federate_dialect::serving_clusters::ServingClusters;
-use federate_dialect::{PlacedClusters, Placement, PlannerInput, PreviousPlan, goduration, gojson};
-use federate_kubernetes::Object;
-use federate_repo::Template;
+const SCHEDULER: &str = "kubeadmiral.io/global-scheduler";
+const PENDING: &str = "kubeadmiral.io/pending-controllers";
+const TRIGGERS: &str = "kubeadmiral.io/scheduling-triggers";
+const SCHEDULING: &str = "kubeadmiral.io/scheduling";
 
 /// The outcome of one run of the scheduler for a federated object.
 #[derive(Clone, Debug, PartialEq)]
-pub struct FederatedObjectUpdate {
+pub(crate) struct FederatedObjectUpdate {
     /// The object as it is written; `None` when nothing changes.
-    pub written: Option<Value>,
+    pub(crate) written: Option<Value>,
     /// Whether it scheduled the object again.
-    pub scheduled: bool,
+    pub(crate) scheduled: bool,
 }
 
-/// Runs the scheduler once for a federated object, with the policies and the clusters of the repo; `None` if
-/// the kind is not federated.
-pub fn reconcile_federated(input: PlannerInput<'_>, federated: &Object) -> Option<FederatedObjectUpdate> {
-    let templates = [Template::new(template_of(federated)?)];
-    let template = &templates.first()?.object;
-    let mut plane = KubeAdmiralPlanner::new(input);
-    plane.policies.policies.values_mut().for_each(KubeAdmiralPolicy::use_stored_digest);
-    let previous = PreviousPlan::new(read_plan_with(std::slice::from_ref(federated), &plane.types));
-    plane.served = ServingClusters::from_clusters(&templates, input.clusters);
-    let config = plane.types.get(&template.id.api_version, &template.id.kind)?;
+/// Runs the scheduler once for a federated object, with the policies and the clusters of the repo.
+pub(crate) fn reconcile(input: PlannerInput<'_>, federated: &Object) -> FederatedObjectUpdate {
     let Some(pending) = PendingControllers::without_scheduler(federated) else {
-        return Some(FederatedObjectUpdate { written: None, scheduled: false });
+        return FederatedObjectUpdate { written: None, scheduled: false };
     };
-    let decision = TemplateDecider::new(&plane, template, config, &previous);
-    let placement = decision.place_once(None).placement;
-    let scheduler_state = KubeAdmiralState::from_row(&placement);
-    let before = previous.find_row(&template.id).and_then(|row| KubeAdmiralState::from_row(row).trigger);
-    let scheduled = scheduler_state.trigger != before;
-    let policy = placement.policy.as_ref().and_then(|id| plane.policies.get(id)).map(|p| &p.spec);
+    let decision = decide_federated_object(input, federated).expect("a federated kind");
     let mut draft = Draft::new(federated);
-    draft.set_annotation(keys::APPLIED_MIGRATION, decision.applied.clone());
-    draft.set_annotation(
-        keys::DEFERRED,
-        Some(scheduler_state.deferred.clone()).filter(|text| !text.is_empty()),
-    );
-    if scheduled {
-        let triggers = scheduler_state.trigger.map(|state| state.to_annotation(&plane.snapshot));
-        draft.write_placement(&placement, triggers, config, policy);
+    for (key, value) in decision.annotations {
+        draft.set_annotation(key, value);
     }
-    draft.sign_off(&pending, config);
-    Some(FederatedObjectUpdate { written: draft.into_changed(), scheduled })
+    let scheduled = decision.scheduling.is_some();
+    if let Some(scheduling) = decision.scheduling {
+        draft.write_scheduling(scheduling, &decision.replicas_pointer);
+    }
+    draft.sign_off(&pending, &decision.controllers);
+    FederatedObjectUpdate { written: draft.into_changed(), scheduled }
 }
 
 /// The controllers that have to act on an object, in groups.
@@ -69,7 +49,7 @@ struct PendingControllers(Vec<Vec<String>>);
 impl PendingControllers {
     /// Returns the controllers without the scheduler; `None` where the scheduler has to wait for others.
     fn without_scheduler(federated: &Object) -> Option<Self> {
-        let groups = federated.annotation(keys::PENDING).unwrap_or("[]");
+        let groups = federated.annotation(PENDING).unwrap_or("[]");
         let mut groups: Vec<Vec<String>> = serde_json::from_str(groups).unwrap_or_default();
         if let Some(first) = groups.first_mut() {
             let at = first.iter().position(|name| name == SCHEDULER)?;
@@ -111,24 +91,19 @@ impl<'o> Draft<'o> {
         true
     }
 
-    /// Writes a decision.
-    fn write_placement(
-        &mut self,
-        placement: &Placement,
-        triggers: Option<String>,
-        config: &TypeConfig,
-        policy: Option<&PolicySpec>,
-    ) {
-        self.set_annotation(keys::TRIGGERS, triggers);
-        let follow = policy.is_none_or(|policy| !policy.disable_follower_scheduling);
-        let mut effective = self.set_annotation(keys::ENABLE_FOLLOWERS, Some(follow.to_string()));
-        effective |= self.set_annotation(keys::THRESHOLD, policy.and_then(format_threshold));
-        let own = encode_placements(&placement.clusters);
+    /// Writes a scheduling.
+    fn write_scheduling(&mut self, scheduling: FederatedScheduling, replicas_pointer: &str) {
+        self.set_annotation(TRIGGERS, scheduling.triggers);
+        let mut effective = false;
+        for (key, value) in scheduling.annotations {
+            effective |= self.set_annotation(key, value);
+        }
+        let own = encode_placements(&scheduling.clusters);
         effective |= self.set_own("placements", (!own.is_empty()).then(|| json!({"placement": own})));
-        let own = encode_overrides(&placement.clusters, &config.replicas_pointer());
+        let own = encode_overrides(&scheduling.clusters, replicas_pointer);
         effective |= self.set_own("overrides", (!own.is_empty()).then(|| json!({"clusters": own})));
         if effective {
-            self.set_annotation(keys::SCHEDULING, Some(encode_record(self.before, &placement.clusters)));
+            self.set_annotation(SCHEDULING, Some(encode_record(self.before, &scheduling.clusters)));
         }
         self.effective = effective;
     }
@@ -138,7 +113,7 @@ impl<'o> Draft<'o> {
         let Some(spec) = self.body.get_mut("spec").and_then(Value::as_object_mut) else { return false };
         let mut entries = spec.get(list).and_then(Value::as_array).cloned().unwrap_or_default();
         let before = entries.clone();
-        let at = entries.iter().position(|entry| string_at(entry, &["controller"]) == SCHEDULER);
+        let at = entries.iter().position(|entry| entry["controller"] == SCHEDULER);
         let entry = entry.map(|mut entry| {
             entry["controller"] = SCHEDULER.into();
             entry
@@ -159,11 +134,11 @@ impl<'o> Draft<'o> {
     }
 
     /// Records that the scheduler has acted. Later controllers have to act if their inputs changed.
-    fn sign_off(&mut self, pending: &PendingControllers, config: &TypeConfig) {
-        let own = config.controllers.iter().position(|group| group.iter().any(|name| name == SCHEDULER));
-        let after = own.and_then(|own| config.controllers.get(own + 1..)).unwrap_or_default();
+    fn sign_off(&mut self, pending: &PendingControllers, controllers: &[Vec<String>]) {
+        let own = controllers.iter().position(|group| group.iter().any(|name| name == SCHEDULER));
+        let after = own.and_then(|own| controllers.get(own + 1..)).unwrap_or_default();
         let pending = if self.effective { after } else { pending.0.as_slice() };
-        self.set_annotation(keys::PENDING, Some(gojson::write_sorted(&json!(pending))));
+        self.set_annotation(PENDING, Some(gojson::write_sorted(&json!(pending))));
     }
 
     /// The object with its new generation; `None` if it did not change.
@@ -181,11 +156,6 @@ impl<'o> Draft<'o> {
 
 fn read_generation(body: &Value) -> i64 {
     body.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0)
-}
-
-/// How long pods may be unschedulable, if the policy migrates replicas.
-fn format_threshold(policy: &PolicySpec) -> Option<String> {
-    policy.auto_migration.as_ref()?.parse_threshold().map(goduration::format_duration)
 }
 
 fn encode_placements(clusters: &PlacedClusters) -> Vec<Value> {
