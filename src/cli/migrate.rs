@@ -21,7 +21,7 @@ use federate_kubernetes::Finding;
 use federate_migrate::{
     DEFAULT_SEED, FileChangeKind, FileEdit, FileRow, MigratedTree, Migration, MigrationError,
     MigrationReport, Mode, ProofSides, RUNBOOK_FILE, ReportSubject, RunbookNames, StressOptions, Target,
-    Verdict, check_world, migrate_repo, prove_migration, stress_migration, write_runbook,
+    Verdict, check_world, find_mode, migrate_repo, prove_migration, stress_migration, write_runbook,
 };
 use federate_publish::dir::RepoCopy;
 use federate_publish::file;
@@ -54,7 +54,7 @@ const MAX_STATES: i64 = 100_000;
 ///
 /// `--to plain` leaves control planes altogether: what each cluster receives is written as kustomizations.
 /// --mode freeze writes every object exactly as it is placed now, which is the safe first step of a switch where rules
-/// have no equal.
+/// have no equal. It is the default for directions in which rules are not written as rules.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct MigrateCommand {
@@ -70,9 +70,9 @@ pub(super) struct MigrateCommand {
     #[arg(long, conflicts_with = "rev")]
     in_place: bool,
 
-    /// How rules are written
-    #[arg(long, value_enum, default_value = "idiomatic")]
-    mode: ModeName,
+    /// How rules are written [default: idiomatic, or freeze where the other control plane has no such rules]
+    #[arg(long, value_enum)]
+    mode: Option<ModeName>,
 
     /// Also compare both sides in this many random states, such as 200
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_STATES))]
@@ -166,6 +166,7 @@ impl ModeName {
 /// The two sides of a migration.
 struct MigratedRepo {
     old: Session,
+    mode: Mode,
     migration: Migration,
     new: Session,
 }
@@ -215,7 +216,8 @@ impl MigrateCommand {
             return Ok(None);
         }
         progress::set_phase("writing the repo for the other control plane");
-        let migration = match migrate_repo(&old, self.to.to_target(), self.mode.to_mode()) {
+        let mode = self.choose_mode(&old);
+        let migration = match migrate_repo(&old, self.to.to_target(), mode) {
             Ok(migration) => migration,
             Err(MigrationError::BrokenRepo(found)) => {
                 self.args.report_in_full(&old, &found);
@@ -234,7 +236,21 @@ impl MigrateCommand {
             );
             return Ok(None);
         }
-        Ok(Some(MigratedRepo { old, migration, new }))
+        Ok(Some(MigratedRepo { old, mode, migration, new }))
+    }
+
+    /// The mode that was asked for, else the one that the direction has.
+    fn choose_mode(&self, old: &Session) -> Mode {
+        let target = self.to.to_target();
+        let mode = self.mode.map_or_else(|| find_mode(old, target), ModeName::to_mode);
+        if self.mode.is_none() && mode == Mode::Freeze && !self.args.quiet {
+            print_notice(&format!(
+                "rules of {} are not written as rules of {}: each object is written as it is placed now (--mode freeze)\n",
+                find_old_planes(old).into_iter().collect::<Vec<_>>().join(" and "),
+                target.title(),
+            ));
+        }
+        mode
     }
 
     /// Opens one side, with a previous plan.
@@ -279,7 +295,7 @@ impl MigrateCommand {
             Some(states) => {
                 progress::set_phase("comparing both sides in random states");
                 let options = StressOptions { states: states as usize, seed: self.seed };
-                Some(stress_migration(sides, options).map_err(CommandError::Failed)?)
+                Some(stress_migration(sides, &proof, options).map_err(CommandError::Failed)?)
             }
             None => None,
         };
@@ -287,7 +303,7 @@ impl MigrateCommand {
         let subject = ReportSubject {
             from: find_old_planes(&migrated.old),
             target: self.to.to_target(),
-            mode: self.mode.to_mode(),
+            mode: migrated.mode,
             migration: &migrated.migration,
             files,
         };

@@ -12,19 +12,20 @@ fn there(more: &str) -> String {
     )
 }
 
-/// Why the Deployment in `m1` is a conflict.
+/// Why the Deployment in `m1` is not adopted.
 #[track_caller]
-fn conflict(sandbox: &Sandbox) -> String {
+fn refusal(sandbox: &Sandbox) -> String {
     let ran = sandbox.run("apply --dry-run=client --observed .live --cluster m1 -o json");
     let json = ran.json();
     let actions = json["actions"].as_array().unwrap();
     let action = actions.iter().find(|action| action["object"]["name"] == "web").unwrap();
-    assert_eq!(action["action"], "conflict", "{action}");
-    // As in a run that applies, an object that is as rendered is not an error.
+    // An object that is as rendered is neither a conflict nor an error.
     let differs = action["diffs"].as_array().is_some_and(|diffs| !diffs.is_empty());
-    assert_eq!(ran.code, if differs { 2 } else { 0 }, "{action}");
+    let (word, mode, code) =
+        if differs { ("conflict", "if-no-restart", 2) } else { ("unchanged", "if-no-diff", 0) };
+    assert_eq!((&action["action"], ran.code), (&word.into(), code), "{action}");
     let reason = action["reason"].as_str().unwrap();
-    assert!(reason.ends_with("--adopt if-no-restart (or always) adopts it anyway"), "{reason}");
+    assert!(reason.ends_with(&format!("--adopt {mode} (or always) adopts it anyway")), "{reason}");
     let adopted =
         sandbox.run("apply --dry-run=client --observed .live --cluster m1 --adopt if-no-restart -o json");
     assert!(adopted.code(0).out.contains("\"adopt\""));
@@ -36,7 +37,7 @@ fn karmada_overwrites_where_it_may() {
     let sandbox =
         Sandbox::new().file("web.yaml", WEB).file("clusters.yaml", CLUSTERS).file("policy.yaml", POLICY);
     let sandbox = sandbox.file(".live/m1/web.yaml", there(""));
-    let reason = conflict(&sandbox);
+    let reason = refusal(&sandbox);
     assert!(reason.contains("(AlreadyExists): that takes `conflictResolution: Overwrite`"), "{reason}");
     // An object that differs would fail the run, and so it does when nothing is tried.
     sandbox.write(".live/m1/web.yaml", there("").replace("nginx:1.27", "nginx:1.20"));
@@ -77,6 +78,31 @@ fn without_a_control_plane_an_object_that_exists_is_adopted_by_a_flag() {
 }
 
 #[test]
+fn a_namespace_without_a_policy_that_is_as_rendered_is_no_conflict() {
+    let config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web, namespace: shop}\n---\n\
+                  apiVersion: policy.karmada.io/v1alpha1\nkind: PropagationPolicy\nmetadata: {name: web, namespace: shop}\n\
+                  spec: {resourceSelectors: [{apiVersion: v1, kind: ConfigMap}], placement: {}}\n";
+    let there = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, uid: u, labels: {kubernetes.io/metadata.name: shop}}\n";
+    let sandbox = Sandbox::new()
+        .file("federate.yaml", "clusters: [{name: m1}]\n")
+        .file("namespace.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n")
+        .file("web.yaml", config)
+        .file(".live/m1/namespace.yaml", there);
+    let ran = sandbox.run("apply --dry-run=client --observed .live").code(0);
+    assert!(!ran.out.contains("conflict"), "{}", ran.out);
+    let line = "unchanged  Namespace shop      it exists already, as it is rendered, and federate does not manage it; --adopt if-no-diff \
+                would adopt it";
+    assert!(ran.out.contains(line), "{}", ran.out);
+    // A difference is a conflict, and no setting of a policy would end it.
+    sandbox.write(
+        "namespace.yaml",
+        "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, labels: {team: a}}\n",
+    );
+    let ran = sandbox.run("apply --dry-run=client --observed .live").code(2);
+    assert!(ran.out.contains("1 conflict") && !ran.out.contains("conflictResolution"), "{}", ran.out);
+}
+
+#[test]
 fn kubeadmiral_names_the_annotation_that_is_missing() {
     let inventory = "apiVersion: core.kubeadmiral.io/v1alpha1\nkind: FederatedCluster\nmetadata: {name: m1}\n---\n\
                      apiVersion: core.kubeadmiral.io/v1alpha1\nkind: PropagationPolicy\nmetadata: {name: pp, namespace: shop}\n\
@@ -106,12 +132,12 @@ fn kubeadmiral_names_the_annotation_that_is_missing() {
         ),
     ] {
         write(&annotations);
-        let reason = conflict(&sandbox);
+        let reason = refusal(&sandbox);
         assert!(reason.contains(&format!("(AlreadyExists): {expected}")), "{reason}");
     }
     write(&format!("{adopt}, kubeadmiral.io/clusters-to-adopt: '{{\"clusters\":[\"m1\"]}}'"));
     sandbox.write(".live/m1/web.yaml", there("  labels: {kubeadmiral.io/managed: 'false'}\n"));
-    let reason = conflict(&sandbox);
+    let reason = refusal(&sandbox);
     assert!(reason.contains("the label `kubeadmiral.io/managed: \"false\"` of the live object"), "{reason}");
 }
 
@@ -127,7 +153,7 @@ fn kubefleet_names_the_strategy() {
         .file("inventory.yaml", inventory)
         .file("web.yaml", WEB)
         .file(".live/m1/web.yaml", there(""));
-    let reason = conflict(&sandbox);
+    let reason = refusal(&sandbox);
     assert!(reason.contains("whenToTakeOver` of its placement is `Never`"), "{reason}");
 }
 
@@ -154,7 +180,7 @@ fn kubefed_names_its_configuration() {
         .file("types.yaml", types)
         .file("web.yaml", federated)
         .file(".live/m1/web.yaml", there(""));
-    let reason = conflict(&sandbox);
+    let reason = refusal(&sandbox);
     assert!(
         reason.contains("`spec.syncController.adoptResources` of the KubeFedConfig is `Disabled`"),
         "{reason}"

@@ -129,14 +129,13 @@ fn the_report_names_reasons_objects_and_lines() {
     let repo = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/repo");
     let migrate = format!("migrate {} --to kubefleet", repo.display());
     let out = sandbox.run(&migrate).out;
-    // What is equal now takes a line, and so do the clusters, which join all in the same way.
-    assert!(out.contains("\nDeployment shop/storefront: equal-now (readiness, division, "), "{out}");
+    // What is equal now for the same reasons takes a line, and so do the clusters, which join all in the same way.
     assert!(
         out.contains("join: cluster ap-edge (clusters/ap-edge.yaml:2), and 4 more (-v shows all)\n"),
         "{out}"
     );
-    assert!(out.lines().count() < 50, "{out}");
     let full = sandbox.run(&format!("{migrate} -v")).out;
+    assert!(full.contains("\nDeployment shop/storefront: equal-now\n"), "{full}");
     assert!(full.contains("\n  join: cluster us-2 (clusters/us-2.yaml:2)\n"), "{full}");
     let ran = sandbox.run("migrate repo --to karmada --mode freeze -o markdown").code(0);
     assert!(ran.out.starts_with("**Migration** kubefed → karmada (freeze): "), "{}", ran.out);
@@ -488,4 +487,73 @@ fn the_page_has_the_report_and_the_runbook() {
     let refused = sandbox.run("migrate repo --to karmada --check before -o html");
     assert_eq!(refused.code, 2);
     assert!(refused.err.contains("--check has no page"), "{}", refused.err);
+}
+
+#[test]
+fn a_report_leads_with_the_reason_that_suffices_and_counts_each_object_once() {
+    let sandbox = Sandbox::new();
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/examples");
+    let ran = sandbox.run(&format!("migrate {examples}/repo --to kubefleet")).code(1);
+    // 21 objects, 11 reasons.
+    assert!(ran.out.lines().count() < 32, "{}", ran.out);
+    let expected = "CronJob data/reports: different
+  only the old control plane places it on eu-1 (scores)
+  only the new control plane places it on us-1 (scores)
+  scores: at most 1 cluster, ranked by scores (policies/data/batch.yaml:2)
+  … and 2 more rules (-v shows all)
+";
+    assert!(ran.out.contains(expected), "{}", ran.out);
+    let expected = "Namespace data, Namespace edge, Namespace shop: equal-now (readiness)\n";
+    assert!(ran.out.contains(expected), "{}", ran.out);
+    // What is taken away: free resources, the fields of a policy.
+    for (example, target, expected) in [
+        ("repo", "kubeadmiral", "us-1 36 → 14, us-2 22 → 8 (dynamic-weights)\n"),
+        ("kubefed", "karmada", "replicas a 4 → 3, b 5 → 6 (min-max)\n"),
+    ] {
+        let command = format!("migrate {examples}/{example} --to {target}");
+        let ran = sandbox.run(&command).code(1);
+        assert!(ran.out.contains(expected), "{}", ran.out);
+        let report = sandbox.run(&format!("{command} -o json")).json();
+        let reasons = report["reasons"].as_array().unwrap();
+        let different: u64 = reasons.iter().map(|row| row["different"].as_u64().unwrap()).sum();
+        assert_eq!(different, report["counts"]["different"].as_u64().unwrap(), "{report:#}");
+    }
+}
+
+#[test]
+fn states_in_which_objects_differ_as_they_do_now_do_not_count() {
+    let sandbox = Sandbox::new();
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/examples");
+    let command = format!("migrate {examples}/kubefed --to karmada --prove 40 -o json");
+    let report = sandbox.run(&command).code(1).json();
+    let now: Vec<&serde_json::Value> = report["objects"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|object| object["differences"].as_array().unwrap())
+        .map(|difference| &difference["detail"])
+        .collect();
+    assert!(!now.is_empty());
+    let stress = &report["stress"];
+    // In most states, the object that differs now does so as it does now.
+    assert!(stress["differing"].as_u64().unwrap() < 35, "{stress:#}");
+    for reason in stress["reasons"].as_array().unwrap() {
+        assert!(!now.contains(&&reason["example"]["difference"]["detail"]), "{reason:#}");
+    }
+    assert!(
+        report["summary"].as_str().unwrap().contains("Objects differ in other ways than now in "),
+        "{report:#}"
+    );
+}
+
+#[test]
+fn a_direction_without_rules_is_frozen_unless_a_mode_is_asked_for() {
+    let sandbox = Sandbox::new();
+    let kubefed = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/kubefed");
+    let ran = sandbox.run(&format!("migrate {kubefed} --to kubefleet")).code(0);
+    assert!(ran.out.starts_with("kubefed → kubefleet (freeze): "), "{}", ran.out);
+    let expected = "rules of kubefed are not written as rules of KubeFleet: each object is written as it is placed now (--mode freeze)\n";
+    assert!(ran.err.contains(expected), "{}", ran.err);
+    let ran = sandbox.run(&format!("migrate {kubefed} --to kubefleet --mode idiomatic")).code(2);
+    assert!(ran.err.contains("cannot be written for kubefleet in mode `idiomatic`"), "{}", ran.err);
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use federate_migrate::{MigrationError, Mode, Target, migrate_repo};
+use federate_migrate::{MigrationError, Mode, Target, Verdict, find_mode, migrate_repo};
 use snapbox::{assert_data_eq, file, str};
 
 use crate::comparison::{Difference, Sent, compare};
@@ -173,23 +173,34 @@ fn more_rules_than_an_override_may_have_are_an_error() {
 }
 
 #[test]
-fn clusters_whose_names_kubefleet_refuses_are_named() {
+fn clusters_whose_names_kubefleet_refuses_are_left_out_and_named() {
     let mut files = Files::of_example("kubefed");
     for text in files.0.values_mut() {
         *text = text.replace("name: a\n", "name: A\n").replace(" a:\n", " A:\n");
     }
-    for mode in [Mode::Idiomatic, Mode::Freeze] {
-        match migrate_repo(&files.open(), Target::KubeFleet, mode) {
-            Err(MigrationError::UnknownDirection(_)) if mode == Mode::Idiomatic => {}
-            refused => assert_data_eq!(
-                refused.unwrap_err().to_string(),
-                str![
-                    "clusters/a.yaml:1: KubeFleet has no cluster `A`: the name is not a DNS subdomain: rename the cluster first, \
-                     here and in all policies that name it: lowercase letters, digits, `-` and `.`"
-                ]
-            ),
-        }
-    }
+    let proved = prove(&files, Target::KubeFleet, Mode::Freeze).unwrap();
+    assert_eq!(proved.verdict, Verdict::Different);
+    let clusters: Vec<&str> = proved.session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect();
+    assert!(clusters.contains(&"b") && !clusters.contains(&"A"), "{clusters:?}");
+    let expected =
+        "Deployment test-ns/test-deployment cluster-names KubeFleet has no cluster `A` (clusters/a.yaml:1)\n";
+    assert!(proved.text.contains(expected), "{}", proved.text);
+    let expected = " cluster-names the cluster `A` is left out: a name of KubeFleet has lowercase letters, digits, `-` and `.`; rename it \
+                    first, here and in all policies that name it (clusters/a.yaml:1/metadata/name)\n";
+    assert!(proved.text.contains(expected), "{}", proved.text);
+    assert!(!proved.text.contains("clusterNames:\n    - A"), "{}", proved.text);
+}
+
+#[test]
+fn without_a_mode_rules_are_written_as_rules_or_all_is_frozen() {
+    let modes = |example: &str| {
+        let session = Files::of_example(example).open();
+        [Target::Karmada, Target::KubeFleet, Target::KubeAdmiral, Target::Plain]
+            .map(|target| find_mode(&session, target).name())
+    };
+    assert_eq!(modes("kubefed"), ["idiomatic", "freeze", "freeze", "idiomatic"]);
+    assert_eq!(modes("karmada-nginx"), ["idiomatic"; 4]);
+    assert_eq!(modes("ocm"), ["freeze", "freeze", "freeze", "idiomatic"]);
 }
 
 #[test]

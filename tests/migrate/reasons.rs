@@ -56,8 +56,7 @@ impl ProofOutcome {
             reasons.sort();
             reasons.dedup();
             for reason in reasons {
-                let differs =
-                    object.differences.iter().any(|difference| difference.reasons.contains(&reason));
+                let differs = object.decisive_reason() == Some(reason);
                 let counts = outcome.reasons.entry(reason).or_default();
                 *counts = [counts[0] + 1, counts[1] + usize::from(differs)];
             }

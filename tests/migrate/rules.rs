@@ -119,7 +119,7 @@ fn migrate(files: &Files, target: Target) -> (Migration, Vec<(Reason, String)>) 
     for object in &proof.objects {
         assert!(object.differences.is_empty(), "{object:#?}\n{}", Files::print_edits(&migration));
     }
-    let stress = stress_migration(sides, StressOptions { states: 120, seed: 7 }).unwrap();
+    let stress = stress_migration(sides, &proof, StressOptions { states: 120, seed: 7 }).unwrap();
     assert!(stress.unexplained.is_none(), "{:#?}\n{}", stress.unexplained, Files::print_edits(&migration));
     let rules = proof.objects.iter().flat_map(|object| &object.rules);
     let reasons = rules.map(|rule| (rule.reason, rule.detail.clone())).collect();

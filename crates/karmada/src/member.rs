@@ -63,9 +63,9 @@ pub(super) fn reconcile_object(
             })
         }
     };
-    // Objects that the configuration places in a repo without Karmada have no control plane that could adopt them.
-    let has_control_plane = plane.implicit || placement.policy.is_some() || !placement.required_by.is_empty();
-    (has_control_plane || action.status != ALREADY_EXISTS).then_some(action)
+    // Without a policy, as a Namespace is placed, there is no setting that would adopt the object.
+    let has_policy = placement.policy.is_some() || !placement.required_by.is_empty();
+    (has_policy || action.status != ALREADY_EXISTS).then_some(action)
 }
 
 /// The action in a cluster for the `ResourceQuota` of a quota.

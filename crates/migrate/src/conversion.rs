@@ -75,7 +75,9 @@ impl RepoConversion<'_> {
     fn convert_intent(&self, mut intent: RepoIntent) -> Result<Migration, MigrationError> {
         let mut text = RepoText::new(self.session.repo());
         self.remove_marks(&mut intent);
-        let present = PresentState::new(self.session, &self.sources, &intent);
+        self.leave_out_clusters(&mut intent);
+        let accepts = |name: &str| self.accepts_name(name);
+        let present = PresentState::new(self.session, &self.sources, &intent, accepts);
         write::fit_intent(self.target, &mut intent, &present);
         self.prepare_namespaces(&mut intent);
         self.note_lost_apis(&mut intent);
@@ -122,8 +124,7 @@ impl RepoConversion<'_> {
         intent.placements = self.share_placements(std::mem::take(&mut intent.placements), &intent.overrides);
         write::keep_selectors(self.target, &mut intent, &present);
         let drafts = write::write_policies(self.target, &intent, &taken);
-        let mut problems = write::find_problems(self.target, &drafts);
-        problems.extend(self.find_refused_names());
+        let problems = write::find_problems(self.target, &drafts);
         if !problems.is_empty() {
             return Err(MigrationError::Problems(problems));
         }
@@ -363,6 +364,7 @@ impl RepoConversion<'_> {
         let clusters = self.left_clusters();
         claimed.extend(clusters.filter_map(|cluster| claim_object(dialects, &cluster.value)));
         let mut repo = self.repo().clone();
+        repo.config.clusters.retain(|cluster| self.accepts_name(&cluster.name));
         for source in &self.sources {
             repo.config.dialects.remove(*source);
         }
@@ -378,7 +380,7 @@ impl RepoConversion<'_> {
         }
     }
 
-    /// The clusters that objects of the old control planes describe, as the new one describes them.
+    /// The clusters that objects of the old control planes describe, as the new one describes them, without those that it cannot have.
     fn left_clusters(&self) -> impl Iterator<Item = LeftCluster<'_>> {
         let inventory: BTreeMap<&ObjectRef, &Object> = self
             .left_objects()
@@ -387,32 +389,43 @@ impl RepoConversion<'_> {
             .collect();
         self.session.clusters().iter().filter_map(move |cluster| {
             let object = *inventory.get(&cluster.id)?;
-            if !kubefed::sees_cluster(self.repo(), &object.id) {
+            if !kubefed::sees_cluster(self.repo(), &object.id) || !self.accepts_name(&cluster.name) {
                 return None;
             }
             Some(LeftCluster { object, cluster, value: write_cluster(cluster, self.target) })
         })
     }
 
-    /// The clusters whose names policies of `KubeFleet` cannot have.
-    fn find_refused_names(&self) -> Vec<MigrationProblem> {
-        let left = self
-            .left_clusters()
-            .filter(|left| self.target == Target::KubeFleet && !is_dns_subdomain(&left.cluster.name));
-        let problem = |left: LeftCluster<'_>| {
-            MigrationProblem {
-            object: Some(left.object.id.clone()),
-            origin: Some(left.object.origin.clone()),
-            message: format!(
-                "KubeFleet has no cluster `{}`: the name is not a DNS subdomain",
-                left.cluster.name
-            ),
-            help: "rename the cluster first, here and in all policies that name it: lowercase letters, digits, `-` and \
-                   `.`"
-                .to_owned(),
+    /// Whether policies of the new control plane can have a cluster of this name.
+    fn accepts_name(&self, cluster: &str) -> bool {
+        self.target != Target::KubeFleet || is_dns_subdomain(cluster)
+    }
+
+    /// Leaves out the clusters whose names the new control plane cannot have, and notes which objects they have.
+    fn leave_out_clusters(&self, intent: &mut RepoIntent) {
+        let refused = self.session.clusters().iter().filter(|cluster| !self.accepts_name(&cluster.name));
+        let refused: BTreeMap<&str, &Origin> =
+            refused.map(|cluster| (cluster.name.as_ref(), &cluster.origin)).collect();
+        if refused.is_empty() {
+            return;
         }
-        };
-        left.map(problem).collect()
+        intent.leave_out_clusters(|name| refused.contains_key(name));
+        let placed = find_placed(self.session, &self.sources);
+        for (old, placed) in placed {
+            for (name, origin) in refused.iter().filter(|(name, _)| placed.clusters.contains(**name)) {
+                let detail = format!("{} has no cluster `{name}`", self.target.title());
+                intent.add_unequal(old, unequal_rule(Reason::ClusterNames, detail, Some(origin), ""));
+            }
+        }
+        for (name, origin) in refused {
+            let detail = format!(
+                "the cluster `{name}` is left out: a name of {} has lowercase letters, digits, `-` and `.`; rename it first, here and \
+                 in all policies that name it",
+                self.target.title()
+            );
+            let rule = unequal_rule(Reason::ClusterNames, detail, Some(origin), "/metadata/name");
+            intent.unequal_of_repo.push(rule);
+        }
     }
 
     /// Leaves out the rules of override policies that the new control plane refuses or fails to apply: what they do is then
@@ -507,7 +520,8 @@ impl RepoConversion<'_> {
         let mut stragglers = Vec::new();
         for (old, placed) in find_placed(self.session, &self.sources) {
             let follows = placed.rows.iter().all(|row| row.policy.is_none() && !row.required_by.is_empty());
-            let clusters: BTreeSet<&str> = placed.clusters.iter().map(AsRef::as_ref).collect();
+            let mut clusters: BTreeSet<&str> = placed.clusters.iter().map(AsRef::as_ref).collect();
+            clusters.retain(|name| self.accepts_name(name));
             if !follows || clusters.is_empty() || intended.contains(old) {
                 continue;
             }

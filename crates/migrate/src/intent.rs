@@ -37,6 +37,21 @@ impl RepoIntent {
         }
     }
 
+    /// Names clusters nowhere that are left out.
+    pub(crate) fn leave_out_clusters(&mut self, is_left_out: impl Fn(&str) -> bool) {
+        let placed = self.placements.iter_mut().flat_map(|placement| {
+            let weights = match &mut placement.replicas {
+                ReplicaRule::Weights(weights) => weights.as_mut_slice(),
+                _ => &mut [],
+            };
+            std::iter::once(&mut placement.clusters).chain(weights.iter_mut().map(|one| &mut one.clusters))
+        });
+        let own = self.overrides.iter_mut().flat_map(|one| &mut one.own).map(|rule| &mut rule.clusters);
+        for names in placed.chain(own).filter_map(|rule| rule.names.as_mut()) {
+            names.retain(|name| !is_left_out(name));
+        }
+    }
+
     /// Whether rules of override policies are written as rules.
     pub(crate) fn has_own_rules(&self) -> bool {
         self.overrides.iter().any(|one| !one.own.is_empty())

@@ -78,6 +78,12 @@ pub fn migrate_repo(session: &Session, target: Target, mode: Mode) -> Result<Mig
     session.work_limit().run_part(what, || convert_repo(session, target, mode, sources))?
 }
 
+/// The mode for a repo where none is chosen: rules are written as rules, or all objects as they are placed now if the other control
+/// plane has no such rules.
+pub fn find_mode(session: &Session, target: Target) -> Mode {
+    if read::has_rules(&find_sources(session, target), target) { Mode::Idiomatic } else { Mode::Freeze }
+}
+
 fn convert_repo(
     session: &Session,
     target: Target,

@@ -24,11 +24,17 @@ struct PresentObject {
 }
 
 impl<'s> PresentState<'s> {
-    /// Reads what the old control planes have placed of the objects of an intent.
-    pub(crate) fn new(session: &'s Session, sources: &BTreeSet<&'static str>, intent: &RepoIntent) -> Self {
+    /// Reads what the old control planes have placed of the objects of an intent, in the clusters that are accepted.
+    pub(crate) fn new(
+        session: &'s Session,
+        sources: &BTreeSet<&'static str>,
+        intent: &RepoIntent,
+        accepts: impl Fn(&str) -> bool,
+    ) -> Self {
         let mut placed = find_placed(session, sources);
         let objects = intent.templates.iter().map(|template| {
-            let clusters = placed.remove(&template.old).unwrap_or_default().clusters;
+            let mut clusters = placed.remove(&template.old).unwrap_or_default().clusters;
+            clusters.retain(|name| accepts(name));
             (template.id.clone(), PresentObject { old: template.old.clone(), clusters })
         });
         let placed = objects.collect();

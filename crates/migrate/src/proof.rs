@@ -18,10 +18,12 @@ use federate_engine::{TooMuchWork, map_charged};
 use federate_kubernetes::{ClusterName, ObjectRef};
 use federate_session::Session;
 
+mod causes;
 mod comparison;
 mod content;
 mod pairs;
 
+use causes::{UnclearObject, narrow_reasons};
 pub(crate) use comparison::compare_objects;
 pub(crate) use content::RenderedObject;
 use content::RenderingIndex;
@@ -64,6 +66,13 @@ pub struct ObjectProof {
     pub differences: Vec<ObjectDifference>,
 }
 
+impl ObjectProof {
+    /// The reason that counts as why the object differs: the first one of its first difference.
+    pub fn decisive_reason(&self) -> Option<Reason> {
+        self.differences.first()?.reasons.first().copied()
+    }
+}
+
 /// The outcome of a comparison. The last of several is the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -104,11 +113,14 @@ pub struct ObjectDifference {
     /// The fields of the manifest that differ, without replicas.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<PathChange>,
-    /// What explains it; empty if nothing does.
+    /// What explains it: the reason without which nothing differs, else those that could not be ruled out; empty if nothing does.
     pub reasons: Vec<Reason>,
     /// By how many replicas a cluster differs at most.
     #[serde(skip)]
     pub(crate) largest_shift: u64,
+    /// Whether a cluster has the object without replicas on one side.
+    #[serde(skip)]
+    pub(crate) has_empty_share: bool,
 }
 
 /// The state in which sides are compared.
@@ -133,6 +145,12 @@ impl ObjectDifference {
             ComparedState::Changed => reason.explains(self.kind),
         };
         applies && (reason != Reason::Rounding || self.largest_shift <= 1)
+    }
+
+    /// Whether the same differs, whatever the reason.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.kind == other.kind
+            && (&self.clusters, &self.detail, &self.fields) == (&other.clusters, &other.detail, &other.fields)
     }
 }
 
@@ -165,25 +183,46 @@ impl<'s> ProofSides<'s> {
 pub fn prove_migration(sides: ProofSides<'_>) -> Result<Proof, TooMuchWork> {
     let renderings = [sides.old.render(), sides.new.render()];
     let limit = sides.old.work_limit();
-    limit.run_part("comparing the two sides of the migration", || {
+    let pairs = ObjectPairs::new(sides.migration, renderings.map(|rendering| &rendering.plan));
+    let mut proved = limit.run_part("comparing the two sides of the migration", || {
         let indexes = renderings.map(RenderingIndex::new);
-        let pairs = ObjectPairs::new(sides.migration, renderings.map(|rendering| &rendering.plan));
-        let rules = sides.rules();
         let objects = map_charged(pairs.all(), |pair| {
-            let [old, new] = [(&pair.old, &indexes[0]), (&pair.new, &indexes[1])]
-                .map(|(object, index)| object.as_ref().map(|id| index.find_object(id)).unwrap_or_default());
             // The row of a policy sends nothing itself.
-            let is_object = pair.migrated.is_some() || !old.is_empty() || !new.is_empty();
-            is_object.then(|| prove_object(pair, &compare_objects(&old, &new, rules)))
+            let is_object = pair.migrated.is_some()
+                || find_rendered(pair, &indexes).iter().any(|rendered| !rendered.is_empty());
+            is_object.then(|| prove_object(pair, compare_pair(pair, &indexes, sides.rules())))
         });
-        Proof { objects: objects.into_iter().flatten().collect() }
-    })
+        pairs.all().iter().zip(objects).filter_map(|(pair, proof)| Some((pair, proof?))).collect::<Vec<_>>()
+    })?;
+    // Without it, the reasons are less exact.
+    let _ = limit.run_part("trying the reasons of differences", || {
+        let unclear = proved.iter_mut().filter(|(_, proof)| proof.verdict == Verdict::Different);
+        let unclear =
+            unclear.map(|(pair, proof)| UnclearObject { pair, differences: &mut proof.differences });
+        narrow_reasons(sides, &mut unclear.collect::<Vec<_>>());
+    });
+    Ok(Proof { objects: proved.into_iter().map(|(_, proof)| proof).collect() })
+}
+
+/// What clusters receive of a pair of objects by both sides.
+fn find_rendered<'r>(pair: &ObjectPair<'_>, indexes: &[RenderingIndex<'r>; 2]) -> [RenderedObject<'r>; 2] {
+    [(&pair.old, &indexes[0]), (&pair.new, &indexes[1])]
+        .map(|(object, index)| object.as_ref().map(|id| index.find_object(id)).unwrap_or_default())
+}
+
+/// The differences between a pair of objects, without reasons.
+fn compare_pair(
+    pair: &ObjectPair<'_>,
+    indexes: &[RenderingIndex<'_>; 2],
+    rules: ComparisonRules<'_>,
+) -> Vec<ObjectDifference> {
+    let [old, new] = find_rendered(pair, indexes);
+    compare_objects(&old, &new, rules)
 }
 
 /// The proof about a pair of objects with these differences.
-fn prove_object(pair: &ObjectPair<'_>, differences: &[ObjectDifference]) -> ObjectProof {
+fn prove_object(pair: &ObjectPair<'_>, mut differences: Vec<ObjectDifference>) -> ObjectProof {
     let rules = pair.unequal_rules();
-    let mut differences = differences.to_vec();
     for difference in &mut differences {
         difference.explain(rules, ComparedState::Current);
     }

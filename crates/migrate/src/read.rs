@@ -24,13 +24,18 @@ const IDIOMATIC: [(&str, Target); 5] = [
     ("karmada", Target::KubeAdmiral),
 ];
 
+/// Whether the rules of these control planes are written as rules of another one.
+pub(crate) fn has_rules(sources: &BTreeSet<&'static str>, target: Target) -> bool {
+    target == Target::Plain || sources.iter().all(|source| IDIOMATIC.contains(&(*source, target)))
+}
+
 /// Reads the policies of a repo.
 pub(crate) fn read_intent(
     session: &Session,
     sources: &BTreeSet<&'static str>,
     target: Target,
 ) -> Result<RepoIntent, UnknownDirection> {
-    if !sources.iter().all(|source| IDIOMATIC.contains(&(*source, target))) {
+    if !has_rules(sources, target) {
         return Err(unknown_direction(sources, target));
     }
     let mut intent = RepoIntent::default();

@@ -90,13 +90,15 @@ pub enum Reason {
     OtherObjects,
     /// What charts read of clusters, and the new inventory does not have.
     ClusterFacts,
+    /// The new control plane cannot have a cluster of this name.
+    ClusterNames,
     /// Written exactly as it is placed now: later changes of clusters do not move it.
     Frozen,
 }
 
 impl Reason {
     /// All reasons, in the order of the list.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::Join,
         Self::NamespaceAnd,
         Self::Readiness,
@@ -132,6 +134,7 @@ impl Reason {
         Self::Namespaces,
         Self::OtherObjects,
         Self::ClusterFacts,
+        Self::ClusterNames,
         Self::Frozen,
     ];
 
@@ -285,6 +288,11 @@ impl Reason {
                 "cluster-facts",
                 "Charts are built without the APIs that clusters serve, which the new inventory does not have.",
                 &[Clusters, Replicas, Manifest],
+            ),
+            Self::ClusterNames => (
+                "cluster-names",
+                "The new control plane cannot have a cluster of this name, which is left out: rename it first.",
+                PLACEMENT,
             ),
             Self::Frozen => (
                 "frozen",

@@ -1,5 +1,6 @@
 //! The report of a migration: a document for scripts, a text for a terminal, and Markdown for a pull request.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
@@ -8,19 +9,25 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use federate_dialect::plan::API_VERSION;
-use federate_kubernetes::ObjectRef;
 use federate_kubernetes::display_text::escape_text;
+use federate_kubernetes::{ObjectRef, finding};
 use federate_report::diff::format_values;
 use federate_report::escape::{escape_prose, format_code};
 use federate_report::table::{TextStyle, format_count};
 
 use crate::{
-    Migration, Mode, ObjectDifference, ObjectProof, Proof, Reason, Stress, StressExample, Target,
-    UnequalRule, Verdict,
+    Migration, Mode, ObjectDifference, ObjectProof, Proof, Reason, ReasonCount, Stress, StressExample,
+    Target, UnequalRule, Verdict,
 };
 
 /// The most objects that a text shows.
 const MAX_SHOWN_OBJECTS: usize = 30;
+
+/// The most lines that a text shows of objects that are equal now.
+const MAX_EQUAL_LINES: usize = 4;
+
+/// The most objects that such a line names.
+const MAX_NAMED_OBJECTS: usize = 3;
 
 /// The most rules, and the most fields, that a text shows of an object.
 const MAX_SHOWN_LINES: usize = 8;
@@ -88,7 +95,7 @@ pub struct ReasonRow {
     pub meaning: &'static str,
     /// The number of objects with an unequal rule for this reason.
     pub objects: usize,
-    /// The number of objects that differ because of it.
+    /// The number of objects that differ because of it. Each object counts once.
     pub different: usize,
 }
 
@@ -253,9 +260,12 @@ impl MigrationReport {
         }
         let mut sentence = format!("{from} → {} ({}): {}.", self.to, self.mode, parts.join(", "));
         if let Some(stress) = &self.stress {
+            let how = if different + unexplained > 0 { " in other ways than now" } else { "" };
             let _ = match stress.differing {
-                0 => write!(sentence, " No object differs in {} random states.", stress.states),
-                some => write!(sentence, " Objects differ in {some} of {} random states.", stress.states),
+                0 => write!(sentence, " No object differs{how} in {} random states.", stress.states),
+                some => {
+                    write!(sentence, " Objects differ{how} in {some} of {} random states.", stress.states)
+                }
             };
         }
         if self.verdict == Verdict::Unexplained {
@@ -274,31 +284,58 @@ impl MigrationReport {
         let mut out = format!("{}\n", style.paint_text(color, &escape_text(&self.summary)));
         self.write_reasons(&mut out, style);
         let most = if style.full { usize::MAX } else { MAX_SHOWN_OBJECTS };
-        let mut is_folded = false;
-        for row in self.objects.iter().take(most) {
-            if row.verdict == Verdict::EqualNow && !style.full {
-                // Objects that differ come first, so that one empty line parts the two.
-                out.push_str(if is_folded { "" } else { "\n" });
-                is_folded = true;
-                row.write_folded(&mut out);
-            } else {
-                row.write_text(&mut out, style);
-            }
-        }
-        if is_folded {
-            out += "(-v shows the rules of these objects)\n";
-        }
-        if let Some(more) = self.objects.len().checked_sub(most).filter(|more| *more > 0) {
+        let shown = self.objects.iter().filter(|row| style.full || row.verdict != Verdict::EqualNow);
+        shown.clone().take(most).for_each(|row| row.write_text(&mut out, style));
+        if let Some(more) = shown.count().checked_sub(most).filter(|more| *more > 0) {
             let _ = writeln!(out, "\n… and {} (-v shows all)", format_count(more, "more object"));
+        }
+        if !style.full {
+            self.write_equal_now(&mut out);
         }
         if !self.repo.is_empty() {
             let _ = writeln!(out, "\n{}", style.paint_bold("The repo as a whole"));
-            write_rules(&mut out, &self.repo, if style.full { usize::MAX } else { MAX_ALIKE }, style);
+            let rules: Vec<&RuleRow> = self.repo.iter().collect();
+            write_rules(&mut out, &rules, 0, if style.full { usize::MAX } else { MAX_ALIKE }, style);
         }
         if let Some(stress) = &self.stress {
             write_stress(&mut out, stress, style);
         }
         out
+    }
+
+    /// The objects that are equal now, those with the same reasons in one line.
+    fn write_equal_now(&self, out: &mut String) {
+        let groups = self.group_equal_now();
+        let more: usize = groups.iter().skip(MAX_EQUAL_LINES).map(|group| group.objects.len()).sum();
+        out.push_str(if groups.is_empty() { "" } else { "\n" });
+        for EqualGroup { objects, reasons } in groups.iter().take(MAX_EQUAL_LINES) {
+            let names: Vec<&str> = objects.iter().map(String::as_str).collect();
+            let names = finding::join_names(&names, MAX_NAMED_OBJECTS);
+            let line = format!("{names}: equal-now ({})", reasons.join(", "));
+            let _ = writeln!(out, "{}", escape_text(&line));
+        }
+        if more > 0 {
+            let _ = writeln!(out, "… and {} equal now", format_count(more, "more object"));
+        }
+        if !groups.is_empty() {
+            out.push_str("(-v shows the rules of these objects)\n");
+        }
+    }
+
+    /// The objects that are equal now by their reasons, most objects first.
+    fn group_equal_now(&self) -> Vec<EqualGroup> {
+        let mut groups: BTreeMap<BTreeSet<Reason>, Vec<String>> = BTreeMap::new();
+        for row in self.objects.iter().filter(|row| row.verdict == Verdict::EqualNow) {
+            let reasons = row.rules.iter().map(|rule| rule.reason).collect();
+            groups.entry(reasons).or_default().push(row.name());
+        }
+        let group = |(reasons, objects): (BTreeSet<Reason>, Vec<String>)| EqualGroup {
+            objects,
+            reasons: reasons.into_iter().map(Reason::name).collect(),
+        };
+        let mut groups: Vec<EqualGroup> = groups.into_iter().map(group).collect();
+        groups.sort_by_key(|group| Reverse(group.objects.len()));
+        groups
     }
 
     /// The reasons with their counts.
@@ -327,11 +364,19 @@ impl MigrationReport {
                 let _ = writeln!(out, "| {name} | {} | {} | {} |", row.objects, row.different, row.meaning);
             }
         }
-        for row in self.objects.iter().take(MAX_SHOWN_OBJECTS) {
-            row.write_markdown(&mut out);
-        }
-        if let Some(more) = self.objects.len().checked_sub(MAX_SHOWN_OBJECTS).filter(|more| *more > 0) {
+        let differing = self.objects.iter().filter(|row| row.verdict != Verdict::EqualNow);
+        differing.clone().take(MAX_SHOWN_OBJECTS).for_each(|row| row.write_markdown(&mut out));
+        if let Some(more) = differing.count().checked_sub(MAX_SHOWN_OBJECTS).filter(|more| *more > 0) {
             let _ = writeln!(out, "\n… and {}", format_count(more, "more object"));
+        }
+        let groups = self.group_equal_now();
+        out.push_str(if groups.is_empty() { "" } else { "\nEqual now, by other rules:\n\n" });
+        for EqualGroup { objects, reasons } in &groups {
+            let names: Vec<String> = objects.iter().map(|name| format_code(name)).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let names = finding::join_names(&names, MAX_SHOWN_OBJECTS);
+            let reasons: Vec<String> = reasons.iter().map(|name| format_code(name)).collect();
+            let _ = writeln!(out, "- {names} ({})", reasons.join(", "));
         }
         if !self.repo.is_empty() {
             out += "\nThe repo as a whole:\n\n";
@@ -339,10 +384,11 @@ impl MigrationReport {
         }
         if let Some(stress) = &self.stress {
             let _ = writeln!(out, "\n{} random states (seed {}):\n", stress.states, stress.seed);
-            for count in &stress.reasons {
-                let (name, example) = (format_code(count.reason.name()), describe_example(&count.example));
-                let (states, objects) = (count.states, format_count(count.objects, "object"));
-                let _ = writeln!(out, "- {name} in {states} states, {objects}: {}", escape_prose(&example));
+            for StressGroup { reasons, states, objects, example } in group_stress(stress) {
+                let reasons: Vec<String> = reasons.into_iter().map(format_code).collect();
+                let (states, objects) = (format_count(states, "state"), format_count(objects, "object"));
+                let (names, example) = (reasons.join(", "), escape_prose(&example));
+                let _ = writeln!(out, "- {names} in {states}, {objects}: {example}");
             }
             if let Some(example) = &stress.unexplained {
                 let _ = writeln!(out, "- unexplained: {}", escape_prose(&describe_example(example)));
@@ -353,18 +399,21 @@ impl MigrationReport {
 }
 
 impl ObjectRow {
-    /// The object in one line, with the reasons of its rules, each once.
-    fn write_folded(&self, out: &mut String) {
+    /// Its name, and the new one if it has another.
+    fn name(&self) -> String {
         let renamed = self.renamed.as_ref().map(|new| format!(" → {new}")).unwrap_or_default();
-        let reasons: BTreeSet<Reason> = self.rules.iter().map(|rule| rule.reason).collect();
-        let reasons: Vec<&str> = reasons.into_iter().map(Reason::name).collect();
-        let line = format!("{}{renamed}: {} ({})", self.object, self.verdict.name(), reasons.join(", "));
-        let _ = writeln!(out, "{}", escape_text(&line));
+        format!("{}{renamed}", self.object)
+    }
+
+    /// The rules that lead to its differences; all of them, if it has none.
+    fn decisive_rules(&self) -> Vec<&RuleRow> {
+        let reasons: BTreeSet<Reason> =
+            self.differences.iter().flat_map(|difference| &difference.reasons).copied().collect();
+        self.rules.iter().filter(|rule| reasons.is_empty() || reasons.contains(&rule.reason)).collect()
     }
 
     fn write_text(&self, out: &mut String, style: TextStyle) {
-        let renamed = self.renamed.as_ref().map(|new| format!(" → {new}")).unwrap_or_default();
-        let title = escape_text(&format!("{}{renamed}: {}", self.object, self.verdict.name()));
+        let title = escape_text(&format!("{}: {}", self.name(), self.verdict.name()));
         let title = match self.verdict {
             Verdict::Unexplained => style.paint_text(AnsiColor::Red, &title),
             _ => style.paint_bold(&title),
@@ -377,7 +426,8 @@ impl ObjectRow {
                 let _ = writeln!(out, "    {}: {from} → {to}", escape_text(&field.path));
             }
         }
-        write_rules(out, &self.rules, usize::MAX, style);
+        let shown = if style.full { self.rules.iter().collect() } else { self.decisive_rules() };
+        write_rules(out, &shown, self.rules.len() - shown.len(), usize::MAX, style);
     }
 
     fn write_markdown(&self, out: &mut String) {
@@ -386,8 +436,11 @@ impl ObjectRow {
         for difference in &self.differences {
             let _ = writeln!(out, "- {}", escape_prose(&describe_difference(difference)));
         }
-        self.rules.iter().take(MAX_SHOWN_LINES).for_each(|rule| write_rule_markdown(out, rule));
-        if let Some(more) = self.rules.len().checked_sub(MAX_SHOWN_LINES).filter(|more| *more > 0) {
+        let shown = self.decisive_rules();
+        shown.iter().take(MAX_SHOWN_LINES).for_each(|rule| write_rule_markdown(out, rule));
+        if let Some(more) =
+            self.rules.len().checked_sub(shown.len().min(MAX_SHOWN_LINES)).filter(|more| *more > 0)
+        {
             let _ = writeln!(out, "- … and {}", format_count(more, "more rule"));
         }
     }
@@ -407,14 +460,13 @@ pub(crate) fn describe_example(example: &StressExample) -> String {
     format!("{when}: {object}: {}", difference.detail)
 }
 
-/// The rules; the first of more than `most_alike` with one reason stands for them.
-fn write_rules(out: &mut String, rules: &[RuleRow], most_alike: usize, style: TextStyle) {
+/// The rules; the first of more than `most_alike` with one reason stands for them. `hidden` are left out already.
+fn write_rules(out: &mut String, rules: &[&RuleRow], mut hidden: usize, most_alike: usize, style: TextStyle) {
     let most = if style.full { usize::MAX } else { MAX_SHOWN_LINES };
     let lines = rules.chunk_by(|a, b| a.reason == b.reason).flat_map(|alike| {
         let size = if alike.len() > most_alike { alike.len() } else { 1 };
         alike.chunks(size)
     });
-    let mut hidden = 0;
     for (index, alike) in lines.enumerate() {
         if index >= most {
             hidden += alike.len();
@@ -441,23 +493,50 @@ fn write_rule_markdown(out: &mut String, rule: &RuleRow) {
 fn write_stress(out: &mut String, stress: &Stress, style: TextStyle) {
     let title = format!("{} random states, seed {}", stress.states, stress.seed);
     let _ = writeln!(out, "\n{}", style.paint_bold(&title));
-    let mut counts = stress.reasons.iter().peekable();
-    while let Some(count) = counts.next() {
-        let (states, objects) = (format_count(count.states, "state"), format_count(count.objects, "object"));
-        let _ = writeln!(out, "  {}: {states}, {objects}", count.reason.name());
-        // Reasons that lead to the same difference share the example.
-        let example = describe_example(&count.example);
-        if counts.peek().is_none_or(|next| describe_example(&next.example) != example) {
-            let _ = writeln!(out, "    smallest state: {}", escape_text(&example));
-        }
+    for StressGroup { reasons, states, objects, example } in group_stress(stress) {
+        let (states, objects) = (format_count(states, "state"), format_count(objects, "object"));
+        let _ = writeln!(out, "  {}: {states}, {objects}", reasons.join(", "));
+        let _ = writeln!(out, "    smallest state: {}", escape_text(&example));
     }
     if let Some(example) = &stress.unexplained {
         let text = format!("  unexplained: {}", escape_text(&describe_example(example)));
         let _ = writeln!(out, "{}", style.paint_text(AnsiColor::Red, &text));
     }
     if stress.reasons.is_empty() && stress.unexplained.is_none() {
-        let _ = writeln!(out, "  no object differs");
+        let _ = writeln!(out, "  no object differs in other ways");
     }
+}
+
+/// Reasons that lead to the same difference in the smallest state.
+struct StressGroup {
+    reasons: Vec<&'static str>,
+    /// The most states of one of them.
+    states: usize,
+    /// The most objects of one of them.
+    objects: usize,
+    example: String,
+}
+
+fn group_stress(stress: &Stress) -> Vec<StressGroup> {
+    let mut groups: Vec<StressGroup> = Vec::new();
+    for ReasonCount { reason, states, objects, example } in &stress.reasons {
+        let example = describe_example(example);
+        let known = groups.iter_mut().find(|group| group.example == example);
+        if let Some(group) = known {
+            group.reasons.push(reason.name());
+            (group.states, group.objects) = (group.states.max(*states), group.objects.max(*objects));
+        } else {
+            let reasons = vec![reason.name()];
+            groups.push(StressGroup { reasons, states: *states, objects: *objects, example });
+        }
+    }
+    groups
+}
+
+/// Objects that are equal now, with the same reasons.
+struct EqualGroup {
+    objects: Vec<String>,
+    reasons: Vec<&'static str>,
 }
 
 fn count_verdicts(proof: &Proof) -> ProofCounts {
@@ -479,8 +558,7 @@ fn count_reasons(objects: &[ObjectProof]) -> Vec<ReasonRow> {
     let mut rows: BTreeMap<Reason, ReasonRow> = BTreeMap::new();
     for object in objects {
         let reasons: BTreeSet<Reason> = object.rules.iter().map(|rule| rule.reason).collect();
-        let differing: BTreeSet<Reason> =
-            object.differences.iter().flat_map(|difference| &difference.reasons).copied().collect();
+        let decisive = object.decisive_reason();
         for reason in reasons {
             let row = rows.entry(reason).or_insert_with(|| ReasonRow {
                 reason,
@@ -489,7 +567,7 @@ fn count_reasons(objects: &[ObjectProof]) -> Vec<ReasonRow> {
                 different: 0,
             });
             row.objects += 1;
-            row.different += usize::from(differing.contains(&reason));
+            row.different += usize::from(decisive == Some(reason));
         }
     }
     rows.into_values().collect()

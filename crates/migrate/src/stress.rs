@@ -15,7 +15,7 @@ use federate_kubernetes::ObjectRef;
 use federate_whatif::{Baseline, DecidedState, Scenario, ScenarioEvent};
 
 use crate::proof::{ComparedState, ObjectPair, ObjectPairs, RenderedObject, compare_objects};
-use crate::{ObjectDifference, ProofSides, Reason};
+use crate::{ObjectDifference, Proof, ProofSides, Reason};
 
 mod events;
 mod random;
@@ -42,7 +42,7 @@ pub struct Stress {
     pub states: usize,
     /// The seed that they follow from.
     pub seed: u64,
-    /// The number of states in which an object differs.
+    /// The number of states in which an object differs in another way than now.
     pub differing: usize,
     /// How often each reason leads to a difference, in the order of the list of reasons.
     pub reasons: Vec<ReasonCount>,
@@ -57,7 +57,7 @@ pub struct Stress {
 pub struct ReasonCount {
     /// The reason.
     pub reason: Reason,
-    /// The number of states in which it does.
+    /// The number of states in which it does, in another way than now.
     pub states: usize,
     /// The number of objects to which it does in some state.
     pub objects: usize,
@@ -89,20 +89,28 @@ struct StressRun<'s> {
     old: &'s Baseline<'s>,
     new: &'s Baseline<'s>,
     pairs: ObjectPairs<'s>,
+    /// What differs now.
+    present: BTreeMap<&'s ObjectRef, &'s [ObjectDifference]>,
 }
 
-/// Compares both sides in random states.
+/// Compares both sides in random states. What differs as it does now, by the proof, does not count.
 ///
 /// # Errors
 ///
 /// If the decisions about a state take more work than a part of a run may.
-pub fn stress_migration(sides: ProofSides<'_>, options: StressOptions) -> Result<Stress, String> {
+pub fn stress_migration(
+    sides: ProofSides<'_>,
+    proof: &Proof,
+    options: StressOptions,
+) -> Result<Stress, String> {
     let runners = [sides.old.what_if(), sides.new.what_if()];
     let limit = sides.old.work_limit();
     let prepared = limit.run_part("preparing random states", || {
         let baselines = [runners[0].baseline(), runners[1].baseline()];
         let pairs = ObjectPairs::new(sides.migration, [sides.old.plan(), sides.new.plan()]);
-        let run = StressRun { sides, old: baselines[0], new: baselines[1], pairs };
+        let present = proof.objects.iter().map(|object| (&object.object, object.differences.as_slice()));
+        let run =
+            StressRun { sides, old: baselines[0], new: baselines[1], pairs, present: present.collect() };
         let scenarios = EventSource::new(sides, options.seed).draw_states(options.states);
         (run, scenarios)
     });
@@ -140,6 +148,8 @@ impl StressRun<'_> {
             });
             let [before, after] = [&before, &after].map(RenderedObject::new);
             let mut differences = compare_objects(&before, &after, rules);
+            let present = self.present.get(pair.object()).copied().unwrap_or_default();
+            differences.retain(|one| !present.iter().any(|known| known.is_same(one)));
             for difference in &mut differences {
                 difference.explain(pair.unequal_rules(), ComparedState::Changed);
             }

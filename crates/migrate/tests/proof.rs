@@ -52,7 +52,8 @@ fn prove(old: &Session, new: &Session, migration: &Migration) -> Proof {
 fn stress(old: &Session, new: &Session, migration: &Migration) -> Stress {
     let key = DigestKey::new(b"the key of a test");
     let options = StressOptions { states: 60, seed: DEFAULT_SEED };
-    stress_migration(ProofSides { old, new, migration, key: &key }, options).unwrap()
+    let sides = ProofSides { old, new, migration, key: &key };
+    stress_migration(sides, &prove_migration(sides).unwrap(), options).unwrap()
 }
 
 #[test]

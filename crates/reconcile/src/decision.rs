@@ -286,18 +286,26 @@ fn adopt_object(
     if taken.request.is_none() {
         return taken;
     }
-    let refused = match settings.adopt {
-        Some(adopt) => adopt.refusal_to_adopt(&taken.action, &settings.managers),
-        None => match input.control_plane.action_by_marks() {
-            Some(action) if action.adopts || !matches!(action.op, federate_dialect::SyncOp::Nothing) => None,
-            Some(action) => Some(not_adopted(&action)),
-            None => Some(unmanaged_by_any(&taken.action)),
-        },
+    let forbidden = settings.adopt.map(|adopt| adopt.refusal_to_adopt(&taken.action, &settings.managers));
+    let by_plane = input.control_plane.action_by_marks();
+    let is_adopted = match (&forbidden, &by_plane) {
+        (Some(forbidden), _) => forbidden.is_none(),
+        (None, Some(action)) => action.adopts || !matches!(action.op, federate_dialect::SyncOp::Nothing),
+        (None, None) => false,
     };
-    match refused {
-        Some(reason) => report_conflict(input, completed, reason, settings),
-        None => taken,
+    if is_adopted {
+        return taken;
     }
+    let mut left = report_conflict(input, completed, String::new(), settings);
+    let action = &mut left.action;
+    let is_same = action.diffs.is_empty();
+    if is_same {
+        // What is as it is rendered is in conflict with nothing.
+        (action.action, action.outcome) = (ActionKind::Unchanged, ActionOutcome::Planned);
+    }
+    let reason = forbidden.flatten().unwrap_or_else(|| not_adopted(by_plane.as_ref(), is_same));
+    action.reason = Some(reason);
+    left
 }
 
 /// Leaves the object to its owner, and reports how it differs from what is rendered.
@@ -314,18 +322,17 @@ fn report_conflict(
     decision
 }
 
-/// Why an object that no control plane manages is not adopted, and which flag would adopt it.
-fn unmanaged_by_any(taken: &Action) -> String {
-    let is_same = taken.diffs.iter().cloned().all(|diff| without_label(diff).is_none());
-    let (state, mode) = if is_same { (", as it is rendered", "if-no-diff") } else { ("", "if-no-restart") };
-    format!("it exists already{state}, and federate does not manage it; --adopt {mode} would adopt it")
-}
-
-/// Why the control plane does not adopt an object, and which of its settings or of federate's flags would make it.
-fn not_adopted(action: &federate_dialect::ControlPlaneAction) -> String {
+/// Why an object is not adopted, and which setting of its control plane, if it has one, or flag of federate would make it.
+fn not_adopted(by_plane: Option<&federate_dialect::ControlPlaneAction>, is_same: bool) -> String {
+    let [state, mode] = if is_same { [", as it is rendered", "if-no-diff"] } else { ["", "if-no-restart"] };
+    let Some(action) = by_plane else {
+        return format!(
+            "it exists already{state}, and federate does not manage it; --adopt {mode} would adopt it"
+        );
+    };
     let hint = action.hint.as_ref().map(|hint| format!(": {hint}")).unwrap_or_default();
     format!(
-        "it exists already, and its control plane does not adopt it ({}){hint}; --adopt if-no-restart (or \
+        "it exists already{state}, and its control plane does not adopt it ({}){hint}; --adopt {mode} (or \
          always) adopts it anyway",
         action.status
     )

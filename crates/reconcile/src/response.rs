@@ -80,12 +80,16 @@ impl ObjectDecision {
         (self.action.outcome, self.action.error) = (ActionOutcome::Failed, Some(why));
     }
 
-    /// Leaves the object to its owner.
+    /// Leaves the object to its owner. What is as it is rendered is in conflict with nothing.
     fn leave_to_owner(&mut self, reason: String) {
         self.request = None;
         let action = &mut self.action;
-        (action.action, action.outcome) = (ActionKind::Conflict, ActionOutcome::NotTried);
         action.diffs = std::mem::take(&mut action.diffs).into_iter().filter_map(without_label).collect();
+        (action.action, action.outcome) = if action.diffs.is_empty() {
+            (ActionKind::Unchanged, ActionOutcome::Planned)
+        } else {
+            (ActionKind::Conflict, ActionOutcome::NotTried)
+        };
         (action.restarts_pods, action.result) = (false, None);
         action.reason = Some(reason);
     }

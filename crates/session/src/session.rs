@@ -731,6 +731,21 @@ impl Session {
         })
     }
 
+    /// Whether earlier placements or observed objects are known.
+    pub fn has_memory(&self) -> bool {
+        let EngineSettings { previous, live, .. } = &self.settings;
+        !previous.rows().is_empty() || self.clusters.iter().any(|cluster| live.knows_cluster(&cluster.name))
+    }
+
+    /// Renders the repo and its clusters in another state. Without memory, nothing was placed before, and nothing observed.
+    pub fn render_state(&self, repo: &Repo, clusters: &[Cluster], with_memory: bool) -> Rendering {
+        let mut settings = self.settings.clone();
+        if !with_memory {
+            (settings.previous, settings.live) = (PreviousPlan::default(), LiveObjects::default());
+        }
+        Engine::new(self.dialects(), repo, clusters, &settings).render_repo()
+    }
+
     /// The variants of an object for the clusters, as values instead of text.
     pub fn object_variants(&self, object: &ObjectRef) -> Vec<ManifestVariant> {
         self.build_engine().object_variants(self.plan(), object)

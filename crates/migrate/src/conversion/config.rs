@@ -49,11 +49,13 @@ impl RepoConversion<'_> {
         list.cloned().unwrap_or_default()
     }
 
-    /// The clusters of `federate.yaml`, where `added` replace what was said about the clusters of the old control planes.
+    /// The clusters of `federate.yaml`, where `added` replace what was said about the clusters of the old control planes. Those that
+    /// the new one cannot have are left out.
     pub(super) fn join_clusters(&self, known: &[Value], added: Vec<Value>) -> Vec<Value> {
         let left: BTreeSet<&str> = self.left_clusters().map(|left| left.cluster.name.as_ref()).collect();
         let is_left = |entry: &&Value| {
-            entry.get("name").and_then(Value::as_str).is_some_and(|name| left.contains(name))
+            let name = entry.get("name").and_then(Value::as_str);
+            name.is_some_and(|name| left.contains(name) || !self.accepts_name(name))
         };
         known.iter().filter(|entry| !is_left(entry)).cloned().chain(added).collect()
     }

@@ -132,7 +132,8 @@ fn only_one_side(state: &ObjectState, clusters: Vec<&ClusterName>, side: &str) -
     let with =
         replicas.map(|replicas| format!(" with {}", finding::count_replicas(replicas))).unwrap_or_default();
     let detail = format!("only {side} places it on {}{with}", name_clusters(&clusters));
-    difference_on(DifferenceKind::Clusters, clusters, detail)
+    let difference = difference_on(DifferenceKind::Clusters, clusters, detail);
+    ObjectDifference { has_empty_share: replicas == Some(0), ..difference }
 }
 
 fn one_side_fails(status: &str, clusters: Vec<&ClusterName>, side: &str) -> ObjectDifference {
@@ -142,7 +143,15 @@ fn one_side_fails(status: &str, clusters: Vec<&ClusterName>, side: &str) -> Obje
 
 fn difference_on(kind: DifferenceKind, clusters: Vec<&ClusterName>, detail: String) -> ObjectDifference {
     let clusters = clusters.into_iter().cloned().collect();
-    ObjectDifference { kind, clusters, detail, fields: Vec::new(), reasons: Vec::new(), largest_shift: 0 }
+    ObjectDifference {
+        kind,
+        clusters,
+        detail,
+        fields: Vec::new(),
+        reasons: Vec::new(),
+        largest_shift: 0,
+        has_empty_share: false,
+    }
 }
 
 /// Manifests that differ in more than replicas, and the clusters that have them.
@@ -198,6 +207,10 @@ impl ReplicaShift<'_> {
         shifts.max().unwrap_or(0)
     }
 
+    fn is_from_or_to_nothing(&self) -> bool {
+        [self.before, self.after].iter().any(|content| content.count_replicas() == Some(0))
+    }
+
     fn describe(&self) -> String {
         let [before, after] = [self.before, self.after].map(|content| {
             content.count_replicas().map_or_else(|| "none".to_owned(), |replicas| replicas.to_string())
@@ -217,5 +230,6 @@ fn different_replicas(shifted: &[ReplicaShift<'_>]) -> Option<ObjectDifference> 
     let detail = format!("replicas {}{more}", named.join(", "));
     let clusters = shifted.iter().map(|shift| shift.cluster).collect();
     let difference = difference_on(DifferenceKind::Replicas, clusters, detail);
-    Some(ObjectDifference { largest_shift, ..difference })
+    let has_empty_share = shifted.iter().any(ReplicaShift::is_from_or_to_nothing);
+    Some(ObjectDifference { largest_shift, has_empty_share, ..difference })
 }

@@ -93,10 +93,12 @@ pub(super) fn divide_by_preferences(preferences: &Preferences, place: &Preferenc
     for (name, one) in &preferences.clusters {
         let key = format!("/clusters/{}", federate_kubernetes::pointer::escape(name));
         if one.min_replicas > 0 {
-            add(Reason::MinMax, format!("minReplicas: {} of {name}", one.min_replicas), &key);
+            let detail = format!("minReplicas: {} of {name}", one.min_replicas);
+            add(Reason::MinMax, detail, &format!("{key}/minReplicas"));
         }
         if let Some(most) = one.max_replicas {
-            add(Reason::MinMax, format!("maxReplicas: {most} of {name}"), &key);
+            let detail = format!("maxReplicas: {most} of {name}");
+            add(Reason::MinMax, detail, &format!("{key}/maxReplicas"));
         }
     }
     let detail = "a cluster whose share is 0 has the object with 0 replicas";

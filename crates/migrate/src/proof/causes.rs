@@ -1,0 +1,204 @@
+//! Which of the reasons of a difference lead to it.
+//!
+//! Many rules of an object are unequal, and few of them matter in one state. Reasons are tried one by one: both sides are decided
+//! again without what the reason stands for, such as taints, free resources, earlier placements, or fields of a policy. A reason
+//! without which the difference is gone suffices, and stands alone. One without which everything differs as before is left out. What
+//! cannot be taken away stays.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use federate_dialect::import::{ImportEdit, apply_edits};
+use federate_engine::{Rendering, map_charged};
+use federate_kubernetes::{Cluster, Liveness, Origin};
+use federate_repo::Repo;
+use federate_session::Session;
+use serde_json::Value;
+
+use super::content::RenderingIndex;
+use super::{ObjectDifference, ObjectPair, ProofSides, compare_pair};
+use crate::{Reason, UnequalRule};
+
+/// Reasons, and what is taken away to try them.
+struct Trial {
+    reasons: &'static [Reason],
+    removal: Removal,
+}
+
+/// What is taken away.
+#[derive(Clone, Copy)]
+enum Removal {
+    /// The fields of the rules, from the policies of the old side.
+    Fields,
+    /// Earlier placements, and what was observed.
+    Memory,
+    /// The free resources of clusters, and the pods that were observed.
+    Resources,
+    /// Taints, and the conditions of clusters that are not ready.
+    Conditions,
+}
+
+/// If several reasons suffice, the first one counts: what a policy says comes before what is so in all clusters.
+const TRIALS: [Trial; 6] = [
+    Trial { reasons: &[Reason::MinMax], removal: Removal::Fields },
+    Trial { reasons: &[Reason::TopologySpread], removal: Removal::Fields },
+    Trial { reasons: &[Reason::AutoMigration], removal: Removal::Fields },
+    Trial {
+        reasons: &[Reason::Sticky, Reason::AvoidDisruption, Reason::DisableRescheduling],
+        removal: Removal::Memory,
+    },
+    Trial { reasons: &[Reason::DynamicWeights, Reason::Capacity], removal: Removal::Resources },
+    Trial { reasons: &[Reason::Readiness], removal: Removal::Conditions },
+];
+
+/// What came of a trial for an object.
+struct Outcome {
+    trial: &'static Trial,
+    /// The differences without what was taken away, if they are not those with it.
+    differences: Option<Vec<ObjectDifference>>,
+}
+
+/// An object with differences that have several reasons.
+pub(super) struct UnclearObject<'p> {
+    pub(super) pair: &'p ObjectPair<'p>,
+    pub(super) differences: &'p mut Vec<ObjectDifference>,
+}
+
+/// The policies of the old side, by where they stand.
+type Policies<'s> = BTreeMap<&'s Origin, &'s Value>;
+
+/// Leaves of the reasons of each difference those that lead to it.
+pub(super) fn narrow_reasons(sides: ProofSides<'_>, objects: &mut [UnclearObject<'_>]) {
+    let claimed = sides.old.repo().claimed.iter();
+    let policies: Policies<'_> =
+        claimed.map(|claimed| (&claimed.object.origin, &claimed.object.body)).collect();
+    let mut outcomes: Vec<Vec<Outcome>> = objects.iter().map(|_| Vec::new()).collect();
+    for trial in &TRIALS {
+        let concerned = objects.iter().zip(&mut outcomes).filter(|(one, _)| trial.concerns(one, &policies));
+        let (concerned, outcomes): (Vec<&UnclearObject<'_>>, Vec<_>) = concerned.unzip();
+        let differences = trial.run(sides, &concerned);
+        for (outcomes, differences) in outcomes.into_iter().zip(differences) {
+            outcomes.push(Outcome { trial, differences });
+        }
+    }
+    for (one, outcomes) in objects.iter_mut().zip(&outcomes) {
+        one.differences.iter_mut().for_each(|difference| narrow_difference(difference, outcomes));
+    }
+}
+
+fn narrow_difference(difference: &mut ObjectDifference, outcomes: &[Outcome]) {
+    let suffices = |outcome: &&Outcome| {
+        let after = outcome.differences.as_ref();
+        after.is_some_and(|after| after.iter().all(|one| one.kind != difference.kind))
+    };
+    let mut sufficient = outcomes.iter().filter(suffices).flat_map(|outcome| outcome.trial.reasons);
+    if let Some(reason) = sufficient.find(|reason| difference.reasons.contains(reason)) {
+        difference.reasons = vec![*reason];
+        return;
+    }
+    let without_effect = outcomes.iter().filter(|outcome| outcome.differences.is_none());
+    let without_effect: BTreeSet<Reason> =
+        without_effect.flat_map(|outcome| outcome.trial.reasons).copied().collect();
+    let mut left = difference.reasons.clone();
+    left.retain(|reason| {
+        let is_impossible = *reason == Reason::ZeroWeight && !difference.has_empty_share;
+        !is_impossible && !without_effect.contains(reason)
+    });
+    if !left.is_empty() {
+        difference.reasons = left;
+    }
+}
+
+impl Trial {
+    /// Whether it can be made for an object: it has such a reason, and what is taken away are no fields, or fields of policies.
+    fn concerns(&self, object: &UnclearObject<'_>, policies: &Policies<'_>) -> bool {
+        let mut unclear = object.differences.iter().filter(|difference| difference.reasons.len() > 1);
+        let mut fields = self.find_rules(object.pair);
+        unclear.any(|difference| self.reasons.iter().any(|reason| difference.reasons.contains(reason)))
+            && (!matches!(self.removal, Removal::Fields) || fields.all(|rule| names_field(rule, policies)))
+    }
+
+    /// The rules of an object that have such a reason.
+    fn find_rules<'p>(&self, pair: &'p ObjectPair<'_>) -> impl Iterator<Item = &'p UnequalRule> {
+        pair.unequal_rules().iter().filter(|rule| self.reasons.contains(&rule.reason))
+    }
+
+    /// The differences of objects without what is taken away, if they are not those with it.
+    fn run(
+        &self,
+        sides: ProofSides<'_>,
+        concerned: &[&UnclearObject<'_>],
+    ) -> Vec<Option<Vec<ObjectDifference>>> {
+        let unchanged = || concerned.iter().map(|_| None).collect();
+        if concerned.is_empty() {
+            return unchanged();
+        }
+        let rules = concerned.iter().flat_map(|one| self.find_rules(one.pair)).collect();
+        let [old, new] = self.render_sides(sides, rules);
+        if old.is_none() && new.is_none() {
+            return unchanged();
+        }
+        let indexes = [(&old, sides.old), (&new, sides.new)].map(|(rendering, side)| {
+            RenderingIndex::new(rendering.as_ref().unwrap_or_else(|| side.render()))
+        });
+        map_charged(concerned, |one| {
+            let differences = compare_pair(one.pair, &indexes, sides.rules());
+            let is_same = differences.len() == one.differences.len()
+                && differences.iter().zip(&*one.differences).all(|(after, before)| after.is_same(before));
+            (!is_same).then_some(differences)
+        })
+    }
+
+    /// The sides without what is taken away; `None` for one that stays as it is.
+    fn render_sides(&self, sides: ProofSides<'_>, rules: Vec<&UnequalRule>) -> [Option<Rendering>; 2] {
+        if let Removal::Fields = self.removal {
+            let repo = remove_fields(sides.old.repo(), rules);
+            return [Some(sides.old.render_state(&repo, sides.old.clusters(), true)), None];
+        }
+        [sides.old, sides.new].map(|side| self.render_without(side))
+    }
+
+    /// A side without what is taken away from both; `None` if it has nothing of that.
+    fn render_without(&self, side: &Session) -> Option<Rendering> {
+        let mut clusters = side.clusters().to_vec();
+        for cluster in &mut clusters {
+            match self.removal {
+                Removal::Resources => cluster.capacity = None,
+                Removal::Conditions => remove_conditions(cluster),
+                Removal::Fields | Removal::Memory => {}
+            }
+        }
+        let forgets = matches!(self.removal, Removal::Memory | Removal::Resources) && side.has_memory();
+        (forgets || clusters != side.clusters()).then(|| side.render_state(side.repo(), &clusters, !forgets))
+    }
+}
+
+/// Whether a rule is a field of a policy.
+fn names_field(rule: &UnequalRule, policies: &Policies<'_>) -> bool {
+    let policy = rule.origin.as_ref().and_then(|origin| policies.get(origin));
+    !rule.pointer.is_empty() && policy.is_some_and(|policy| policy.pointer(&rule.pointer).is_some())
+}
+
+/// The repo without the fields of these rules.
+fn remove_fields(repo: &Repo, rules: Vec<&UnequalRule>) -> Repo {
+    let mut edits: BTreeMap<&Origin, BTreeSet<&str>> = BTreeMap::new();
+    for rule in rules {
+        if let Some(origin) = &rule.origin {
+            edits.entry(origin).or_default().insert(&rule.pointer);
+        }
+    }
+    let mut repo = repo.clone();
+    for claimed in &mut repo.claimed {
+        // The last item of a list goes first.
+        for pointer in edits.get(&claimed.object.origin).into_iter().flatten().rev() {
+            let edit = ImportEdit { pointer: (*pointer).to_owned(), value: None };
+            apply_edits(&[edit], &mut claimed.object.body);
+        }
+    }
+    repo
+}
+
+fn remove_conditions(cluster: &mut Cluster) {
+    cluster.taints.clear();
+    (cluster.joined, cluster.ready, cluster.deleting) = (true, true, false);
+    (cluster.unready_condition, cluster.liveness) = (None, Liveness::default());
+}
