@@ -82,6 +82,22 @@ pub(super) fn render_for_cluster(
     variants.pop()
 }
 
+/// Whether manifests may have other replicas than the row and the template.
+pub(super) fn may_change_replicas(
+    plane: &KarmadaPlanner<'_>,
+    placement: &Placement,
+    template: &Template,
+) -> bool {
+    let object = &template.object;
+    // Scripts, the repo's and Karmada's own for kinds of others, write what they like.
+    let is_divided = || placement.clusters.iter().any(|placed| placed.replicas.is_some());
+    plane.interpreter.has_scripts(&object.id)
+        || (!revision::is_counted_as_written(&object.id) && is_divided())
+        || (object.id.kind == "Job" && cluster_completions(plane, placement, object).is_some())
+        || !required_replicas(plane, placement, object).is_empty()
+        || plane.overrides.may_change_replicas(object)
+}
+
 /// Whether replicas are written into the manifests of a placement. Those that SOPS encrypted stay where each cluster gets all of them.
 fn writes_replicas(plane: &KarmadaPlanner<'_>, placement: &Placement, template: &Object) -> bool {
     let all = plane.behaviour.revised == RevisedObjects::All && !sops::is_encrypted(&template.body);
