@@ -172,6 +172,21 @@ fn overrides_of_replicas_are_counted_where_they_apply() {
 /// What is rendered to count replicas, by name.
 static RENDERED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
+/// Held by the test that reads [`RENDERED`].
+static READER: Mutex<()> = Mutex::new(());
+
+fn take_rendered() -> Vec<String> {
+    let mut names = std::mem::take(&mut *RENDERED.lock().unwrap());
+    names.sort();
+    names
+}
+
+/// A session whose renderings are noted.
+fn open_noting(overrides: &[Override]) -> Session {
+    let files = karmada_repo(overrides, "{replicaSchedulingType: Duplicated}");
+    Session::from_files(files, Config::default(), SessionOptions::new(Dialects::new(&[&Noting])))
+}
+
 /// Karmada, with a note of what it renders.
 struct Noting;
 
@@ -242,6 +257,7 @@ impl PolicyPlanner for NotingPlanner<'_> {
 /// A plan renders no manifests but those whose replicas an override may change.
 #[test]
 fn a_plan_renders_only_what_overrides_of_replicas_apply_to() {
+    let _turn = READER.lock().unwrap();
     let policy = |namespace, selector, overrider: &str| Override {
         namespace,
         selector,
@@ -249,14 +265,10 @@ fn a_plan_renders_only_what_overrides_of_replicas_apply_to() {
         overrider: overrider.to_owned(),
     };
     let rendered = |overrides: &[Override]| {
-        let files = karmada_repo(overrides, "{replicaSchedulingType: Duplicated}");
-        let session =
-            Session::from_files(files, Config::default(), SessionOptions::new(Dialects::new(&[&Noting])));
-        RENDERED.lock().unwrap().clear();
+        let session = open_noting(overrides);
+        take_rendered();
         assert_eq!(session.plan_with_replicas().placements.len(), 4);
-        let mut names = std::mem::take(&mut *RENDERED.lock().unwrap());
-        names.sort();
-        names
+        take_rendered()
     };
     let deployments = "{apiVersion: apps/v1, kind: Deployment}";
     let replicas = "{plaintext: [{path: /spec/replicas, operator: replace, value: 7}]}";
@@ -272,4 +284,24 @@ fn a_plan_renders_only_what_overrides_of_replicas_apply_to() {
     assert_eq!(rendered(std::slice::from_ref(&of_namespace)), ["a1"]);
     // What is cluster-wide may give others the label.
     assert_eq!(rendered(&[policy(None, deployments, labels), of_namespace]), ["a0", "a1"]);
+}
+
+/// A comparison renders each manifest once: what it finds in them is found then.
+#[test]
+fn what_is_inspected_while_it_is_rendered_is_not_rendered_again() {
+    let _turn = READER.lock().unwrap();
+    let wrong = Override {
+        namespace: None,
+        selector: "{apiVersion: apps/v1, kind: Deployment}",
+        cluster: "m2",
+        overrider: "{plaintext: [{path: /spec/paused, operator: add, value: 3}]}".to_owned(),
+    };
+    let checked = open_noting(std::slice::from_ref(&wrong)).check_repo();
+    assert!(checked.iter().any(|finding| finding.code == "invalid-field"), "{checked:?}");
+    let session = open_noting(&[wrong]);
+    take_rendered();
+    session.render_inspected();
+    assert_eq!(take_rendered(), ["a0", "a1", "a2", "once"]);
+    assert_eq!(session.check_repo(), checked);
+    assert_eq!(take_rendered(), Vec::<String>::new());
 }
