@@ -358,11 +358,16 @@ impl<'r, 'a> Render<'r, 'a> {
         bodies: (&Value, &Value),
         variants: &mut Vec<ManifestVariant>,
     ) {
-        // The cluster-wide policies may have renamed the object.
-        let renamed = Object::from_manifest(former.object.body.clone(), "");
-        let namespace = renamed.id.namespace.as_deref().filter(|namespace| !namespace.is_empty());
-        let own = namespace.map(|own| self.plane.overrides.matching_policies(Some(own), &renamed));
-        self.apply_policies(former, group, &own.unwrap_or_default(), variants, |former, group, variants| {
+        let mut own = Vec::new();
+        if self.plane.overrides.has_namespaced() {
+            // The cluster-wide policies may have renamed the object.
+            let renamed = Object::from_manifest(former.object.body.clone(), "");
+            let namespace = renamed.id.namespace.as_deref().filter(|namespace| !namespace.is_empty());
+            own.extend(
+                namespace.iter().flat_map(|own| self.plane.overrides.matching_policies(Some(own), &renamed)),
+            );
+        }
+        self.apply_policies(former, group, &own, variants, |former, group, variants| {
             variants.push(self.finish_variant(former, group, Some(bodies)));
         });
     }

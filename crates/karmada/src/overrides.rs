@@ -277,6 +277,11 @@ impl<'a> OverridePolicies<'a> {
         Self { reaches_replicas, ..all }
     }
 
+    /// Whether some policies are those of a namespace.
+    pub(super) fn has_namespaced(&self) -> bool {
+        !self.namespaced.is_empty()
+    }
+
     /// Whether the policies that apply to an object may change its replicas. Policies of its namespace apply to what those that
     /// are cluster-wide make of it: where these change labels, any of the namespace may.
     pub(super) fn may_change_replicas(&self, manifest: &Object) -> bool {
