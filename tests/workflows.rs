@@ -11,6 +11,9 @@ use std::process::Command;
 use regex::Regex;
 use serde_json::Value;
 
+#[path = "../benches/shared/ratios.rs"]
+mod ratios;
+
 /// A text with the steps of a workflow, and where it is from.
 struct Workflow {
     place: String,
@@ -314,4 +317,27 @@ fn a_leg_that_cannot_run_holds_back_no_release() {
         }
     });
     assert_eq!(publishing, 5, "steps that publish");
+}
+
+/// What `cargo bench --bench guard` fails at: a row beyond 1.3 times what is kept, and rows that are on one side only.
+#[test]
+fn a_command_that_takes_1_3_times_as_long_fails_the_guard() {
+    let ratios =
+        |rows: &[(&str, f64)]| rows.iter().map(|(name, ratio)| ((*name).to_owned(), *ratio)).collect();
+    let kept: ratios::Ratios = ratios(&[("plan", 2.0), ("check", 4.0)]);
+    assert_eq!(ratios::find_excesses(&kept, &ratios(&[("plan", 2.6), ("check", 1.0)])), Vec::<String>::new());
+    let slower = ratios::find_excesses(&kept, &ratios(&[("plan", 2.7), ("check", 4.0)]));
+    assert_eq!(slower, ["plan: before 2.00, now 2.70, 1.35 times as much"]);
+    let others = ratios::find_excesses(&kept, &ratios(&[("plan", 2.0), ("diff", 1.0)]));
+    assert_eq!(others.len(), 2, "{others:?}");
+    assert!(
+        others[0].starts_with("check: a ratio is kept") && others[1].starts_with("diff: no ratio is kept")
+    );
+}
+
+/// The file of kept ratios is read as it is written.
+#[test]
+fn kept_ratios_are_read_as_they_are_written() {
+    let text = "{\n  \"check\": 4.00,\n  \"diff of one template\": 2.35\n}\n";
+    assert_eq!(ratios::write_ratios(&ratios::read_ratios(text)), text);
 }

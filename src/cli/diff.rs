@@ -313,8 +313,9 @@ impl ComparedSides {
         let from = args.open_selected(earlier, previous, releases[0])?;
         // Two releases that decide from scratch have no previous plan.
         let forgets = args.fresh && base.is_none();
-        let previous = if forgets { Plan::default() } else { from.render().plan.clone() };
+        let previous = if forgets { Plan::default() } else { from.render_inspected().plan.clone() };
         let to = args.open_selected(later, previous, releases[1])?;
+        to.render_inspected();
         Ok(Self { from, to, base })
     }
 }

@@ -29,6 +29,7 @@ mod fleet;
 #[path = "../conformance/reasons.rs"]
 mod reasons;
 mod recorded;
+mod replicas;
 
 /// The plan and every cluster's manifests, as one text.
 struct Answer {

@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use federate_kubernetes::pointer::escape;
+use federate_kubernetes::pointer::{escape, unescape};
 use federate_kubernetes::schema::find_nearest;
+use federate_kubernetes::selector::{invalid_key, invalid_value};
 
 use super::completion::complete_object;
 use super::failure::{ApiError, StatusCause};
@@ -100,14 +101,15 @@ pub fn find_problems(kind: &ResourceKind, object: &Value) -> Vec<Problem> {
 }
 
 /// Whether a change at a pointer of an object cannot be a problem, whatever else is in the object: a text replaces
-/// another one in a field whose text is not validated.
+/// another one in a field whose text is not validated, or is a valid label.
 pub fn is_plain(kind: &ResourceKind, pointer: &str, before: &Value, after: &Value) -> bool {
-    let (Some(Value::String(_)), Some(Value::String(after))) =
-        (before.pointer(pointer), after.pointer(pointer))
-    else {
+    let Some(Value::String(text)) = after.pointer(pointer).filter(|_| kind.custom.is_none()) else {
         return false;
     };
-    kind.custom.is_none() && pods::is_plain(&kind.kind, pointer, after)
+    if let Some(key) = pointer.strip_prefix("/metadata/labels/") {
+        return invalid_key(&unescape(key)).is_none() && invalid_value(text).is_none();
+    }
+    matches!(before.pointer(pointer), Some(Value::String(_))) && pods::is_plain(&kind.kind, pointer, text)
 }
 
 /// The problems that are known, to leave out those that only follow from them.

@@ -4,17 +4,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use federate_apiserver_model::served_versions::Minor;
-use federate_dialect::{NotSent, OverrideChange, Placement, Plan};
+use federate_dialect::{ManifestVariant, NotSent, OverrideChange, Placement, Plan};
 use federate_kubernetes::{Finding, ObjectRef, work};
 use federate_repo::Role;
 
 use super::releases::ClusterReleases;
 use super::{overrides, templates, workloads};
-use federate_engine::Engine;
 use federate_engine::work_limit::{LimitedResults, variants_cost};
+use federate_engine::{Engine, TemplateIndex};
 
 /// The result of [`inspect_manifests`].
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Inspection {
     /// Errors and warnings of the control planes about the manifests, as in
     /// [`Rendering::findings`](federate_engine::Rendering::findings), in the order of the plan.
@@ -27,12 +27,17 @@ pub struct Inspection {
 
 impl Inspection {
     /// Remembers what an override did.
-    fn record_override(&mut self, change: OverrideChange) {
+    fn record_override(&mut self, change: &OverrideChange) {
         let changes = !change.paths.is_empty();
         match self.overrides.get_mut(&change.policy) {
             Some(known) => *known |= changes,
-            None => drop(self.overrides.insert(change.policy, changes)),
+            None => drop(self.overrides.insert(change.policy.clone(), changes)),
         }
+    }
+
+    /// The inspection of a plan from those of its rows.
+    pub fn merge_rows(rows: Vec<Self>) -> Self {
+        rows.into_iter().fold(Self::default(), Self::merge_with)
     }
 
     /// This inspection, and that of later placements.
@@ -46,46 +51,64 @@ impl Inspection {
     }
 }
 
+/// Inspects the manifests of a plan, row by row.
+pub struct ManifestInspector<'e> {
+    engine: &'e Engine<'e>,
+    index: TemplateIndex<'e>,
+    kinds: templates::RepoKinds,
+    releases: ClusterReleases<'e>,
+}
+
+impl<'e> ManifestInspector<'e> {
+    /// Prepares for a plan. `kubernetes` is the release to check for, in place of those of the clusters.
+    pub fn new(engine: &'e Engine<'e>, plan: &'e Plan, kubernetes: Option<Minor>) -> Self {
+        Self {
+            engine,
+            index: engine.index_templates(),
+            kinds: templates::RepoKinds::new(engine.repo()),
+            releases: ClusterReleases::new(engine, plan, kubernetes),
+        }
+    }
+
+    /// Inspects what clusters receive of an object.
+    pub fn inspect_variants(&self, object: &ObjectRef, variants: &[ManifestVariant]) -> Inspection {
+        let Self { index, kinds, releases, .. } = self;
+        let repo = self.engine.repo();
+        let mut all = Inspection::default();
+        for variant in variants {
+            let rendered = match &variant.rendered {
+                Ok(rendered) => rendered,
+                Err(NotSent { finding, .. }) => {
+                    all.findings.extend(finding.clone());
+                    continue;
+                }
+            };
+            let mistakes = &mut all.mistakes;
+            mistakes.extend(overrides::find_broken(repo, kinds, index, object, rendered));
+            let clusters = &variant.clusters;
+            mistakes.extend(overrides::find_unserved(repo, kinds, releases, object, clusters, rendered));
+            mistakes.extend(workloads::runs_again(repo, index, object, &rendered.body));
+            rendered.changes.iter().for_each(|change| all.record_override(change));
+        }
+        all
+    }
+}
+
 /// Inspects the manifests of a plan. `kubernetes` is the release to check for, in place of those of the clusters.
 pub fn inspect_manifests(engine: &Engine<'_>, plan: &Plan, kubernetes: Option<Minor>) -> Inspection {
-    let index = engine.index_templates();
-    let kinds = templates::RepoKinds::new(engine.repo());
-    let releases = ClusterReleases::new(engine, plan, kubernetes);
+    let inspector = ManifestInspector::new(engine, plan, kubernetes);
     let LimitedResults { results, stopped_at } = engine.work_limit().run_items(
         &plan.placements,
         |_, placement: &Placement| {
-            let mut all = Inspection::default();
-            let object = &placement.object;
             let variants = engine.render_variants(placement);
             work::charge_steps(variants_cost(&variants));
-            for variant in variants {
-                let rendered = match variant.rendered {
-                    Ok(rendered) => rendered,
-                    Err(NotSent { finding, .. }) => {
-                        all.findings.extend(finding);
-                        continue;
-                    }
-                };
-                let mistakes = &mut all.mistakes;
-                mistakes.extend(overrides::find_broken(engine.repo(), &kinds, &index, object, &rendered));
-                mistakes.extend(overrides::find_unserved(
-                    engine.repo(),
-                    &kinds,
-                    &releases,
-                    object,
-                    &variant.clusters,
-                    &rendered,
-                ));
-                mistakes.extend(workloads::runs_again(engine.repo(), &index, object, &rendered.body));
-                rendered.changes.into_iter().for_each(|change| all.record_override(change));
-            }
-            all
+            inspector.inspect_variants(&placement.object, &variants)
         },
         |_| 0,
     );
     let stopped = stopped_at.and_then(|at| plan.placements.get(at));
     let exceeded = stopped.map(|row| engine.work_limit().exceeded_finding("checking manifests", &row.object));
-    let mut all = results.into_iter().fold(Inspection::default(), Inspection::merge_with);
+    let mut all = Inspection::merge_rows(results);
     all.findings.extend(exceeded);
     all
 }

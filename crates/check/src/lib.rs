@@ -34,7 +34,7 @@ mod suggestions;
 mod templates;
 mod workloads;
 
-pub use inspection::{Inspection, find_unused_overrides, inspect_manifests};
+pub use inspection::{Inspection, ManifestInspector, find_unused_overrides, inspect_manifests};
 
 /// Findings about what has no effect, which are explained by the selector that is the cause.
 const NO_EFFECT_CODES: [&str; 2] = ["unused-policy", "unused-override"];

@@ -47,6 +47,7 @@ pub mod readiness;
 mod reads;
 pub mod references;
 pub mod release;
+mod replica_paths;
 pub mod rollout;
 mod rollout_rules;
 pub mod scheduler_state;
@@ -88,6 +89,7 @@ pub use previous_plan::{ChangedRows, PreviousPlan, RowKey};
 pub use reads::{ClusterReads, ObjectScope};
 pub use references::ObjectReferences;
 pub use release::Release;
+pub use replica_paths::ReplicaFields;
 pub use rollout_rules::RolloutRules;
 pub use scheduler_state::SchedulerState;
 pub use starter::{Starter, labels_to_json as starter_labels};
@@ -235,6 +237,13 @@ pub trait PolicyPlanner: Send + Sync {
     /// placement is in exactly one variant, those it is withdrawn from included. A placement that sends nothing
     /// itself (the row of a policy) has no variants.
     fn render_placement(&self, placement: &Placement) -> Vec<ManifestVariant>;
+
+    /// Whether manifests of a placement may have other replicas than its row, or than the template where the row has none. Counting
+    /// replicas renders these rows, so that an answer has to take less than a manifest. By default, any row may.
+    fn may_change_replicas(&self, placement: &Placement) -> bool {
+        let _ = placement;
+        true
+    }
 
     /// The objects in which the control plane records where a placement goes, if other programs read it from them. By
     /// default there are none.

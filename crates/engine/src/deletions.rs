@@ -5,13 +5,13 @@
 //! a mistake, however few objects there are, so that only a limit of 100 % confirms that. A Sync has nobody who could confirm at
 //! once, and of a few objects, one is a large share already: nothing but deleting all of them counts there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use federate_dialect::Plan;
+use federate_dialect::{Placement, Plan};
 use federate_kubernetes::ObjectRef;
 
 /// How many clusters a message lists.
@@ -133,19 +133,21 @@ impl Deletions {
 
     /// The same of the objects that exist in a cluster.
     pub fn compare_existing(earlier: &Plan, later: &Plan, exists: impl Fn(&str, &ObjectRef) -> bool) -> Self {
-        let before: BTreeSet<_> = placed_objects(earlier, exists).collect();
-        let after: BTreeSet<_> = placed_objects(later, |_, _| true).collect();
+        let [before, after] = [earlier, later].map(group_rows);
         let mut clusters: BTreeMap<&str, ClusterDeletions> = BTreeMap::new();
-        for placed in &before {
-            let entry = ClusterDeletions::find_or_insert(&mut clusters, placed.cluster);
-            entry.before += 1;
-            if !after.contains(placed) {
-                entry.deleted.push(placed.to_string());
+        for (object, rows) in &before {
+            let kept = after.get(object).map_or(&[][..], Vec::as_slice);
+            for cluster in list_clusters(rows, &exists) {
+                let entry = ClusterDeletions::find_or_insert(&mut clusters, cluster);
+                entry.before += 1;
+                if !kept.iter().any(|row| row.clusters.contains_cluster(cluster)) {
+                    entry.deleted.push(object.to_string());
+                }
             }
         }
         // Clusters that only the later plan has count, too: what moves there is still rendered.
-        for placed in &after {
-            ClusterDeletions::find_or_insert(&mut clusters, placed.cluster).after += 1;
+        for cluster in after.values().flat_map(|rows| list_clusters(rows, &|_, _| true)) {
+            ClusterDeletions::find_or_insert(&mut clusters, cluster).after += 1;
         }
         clusters.into_values().collect()
     }
@@ -183,17 +185,16 @@ impl Deletions {
     }
 }
 
-/// An object in a cluster, whatever its version.
+/// An object, whatever its version.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct PlacedObject<'p> {
-    cluster: &'p str,
+struct UnversionedObject<'p> {
     group: &'p str,
     kind: &'p str,
     namespace: Option<&'p str>,
     name: &'p str,
 }
 
-impl fmt::Display for PlacedObject<'_> {
+impl fmt::Display for UnversionedObject<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.kind)?;
         if !self.group.is_empty() {
@@ -206,19 +207,26 @@ impl fmt::Display for PlacedObject<'_> {
     }
 }
 
-/// The objects of a plan in each of their clusters in which they exist.
-fn placed_objects(
-    plan: &Plan,
-    exists: impl Fn(&str, &ObjectRef) -> bool,
-) -> impl Iterator<Item = PlacedObject<'_>> {
-    let placed = plan.placements.iter().flat_map(|row| row.clusters.iter().map(move |placed| (row, placed)));
-    placed.filter(move |(row, placed)| exists(&placed.name, &row.object)).map(|(row, placed)| PlacedObject {
-        cluster: &placed.name,
-        group: row.object.group(),
-        kind: &row.object.kind,
-        namespace: row.object.namespace.as_deref(),
-        name: &row.object.name,
-    })
+/// The rows of a plan by their objects: mostly one row each.
+fn group_rows(plan: &Plan) -> BTreeMap<UnversionedObject<'_>, Vec<&Placement>> {
+    let mut rows: BTreeMap<UnversionedObject<'_>, Vec<&Placement>> = BTreeMap::new();
+    for row in &plan.placements {
+        let ObjectRef { kind, namespace, name, .. } = &row.object;
+        let group = row.object.group();
+        let object = UnversionedObject { group, kind, namespace: namespace.as_deref(), name };
+        rows.entry(object).or_default().push(row);
+    }
+    rows
+}
+
+/// The clusters of the rows of an object in which it exists, each once.
+fn list_clusters<'p>(rows: &[&'p Placement], exists: &dyn Fn(&str, &ObjectRef) -> bool) -> Vec<&'p str> {
+    let placed = rows.iter().flat_map(|row| row.clusters.iter().map(move |placed| (row, placed)));
+    let existing = placed.filter(|(row, placed)| exists(&placed.name, &row.object));
+    let mut clusters: Vec<&str> = existing.map(|(_, placed)| &*placed.name).collect();
+    clusters.sort_unstable();
+    clusters.dedup();
+    clusters
 }
 
 /// More deletions than the limit allows.

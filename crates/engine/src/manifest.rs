@@ -126,19 +126,30 @@ impl Engine<'_> {
 
     /// Renders the manifests of a plan.
     pub fn render_plan(&self, planned: PlanResult) -> Rendering {
+        self.render_observed(planned, |_, _| ()).0
+    }
+
+    /// Renders the manifests of a plan, and returns what `observe` makes of those of each row, up to the row before which the limit
+    /// was exceeded.
+    pub fn render_observed<T: Send>(
+        &self,
+        planned: PlanResult,
+        observe: impl Fn(&Placement, &[ManifestVariant]) -> T + Sync,
+    ) -> (Rendering, Vec<T>) {
         let PlanResult { plan, findings } = planned;
         let limit = self.limit;
-        let LimitedResults { results: parts, stopped_at } = limit.run_items(
+        let LimitedResults { results, stopped_at } = limit.run_items(
             &plan.placements,
             |_, placement| {
                 let variants = self.render_variants(placement);
                 work::charge_steps(variants_cost(&variants));
+                let observed = observe(placement, &variants);
                 let mut written =
                     serialize_variants(&placement.object, variants, self.lists, self.keep_manifest_values);
                 if let Some(template) = find_encrypted(self.repo, &placement.object) {
                     copy_source_texts(self.repo, template, &mut written.manifests);
                 }
-                written
+                (written, observed)
             },
             |_| 0,
         );
@@ -146,12 +157,14 @@ impl Engine<'_> {
         let exceeded = stopped.map(|row| limit.exceeded_finding("rendering manifests", &row.object));
         let mut all = Rendering { plan, findings, ..Rendering::default() };
         all.findings.extend(exceeded);
-        for part in parts {
+        let mut observations = Vec::with_capacity(results.len());
+        for (part, observed) in results {
             all.manifests.extend(part.manifests);
             all.not_sent.extend(part.not_sent);
             all.findings.extend(part.findings);
+            observations.push(observed);
         }
-        all
+        (all, observations)
     }
 
     /// What each cluster of a placement receives: what its control plane renders, with the rules that hold for all control planes

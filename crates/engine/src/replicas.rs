@@ -13,10 +13,7 @@ use serde_json::Value;
 use crate::{Engine, TemplateIndex, TooMuchWork, map_charged};
 use federate_dialect::{Placed, PlacedClusters, Placement, Plan};
 use federate_kubernetes::{ClusterName, Object, ObjectRef, work};
-use federate_repo::Role;
-
-/// The fields that hold replicas, as they stand in the paths and values of overrides.
-const REPLICA_FIELDS: [&str; 3] = ["replicas", "parallelism", "completions"];
+use federate_repo::Template;
 
 /// The steps of finding out the replicas of an object in a cluster, besides those of its manifest.
 const STEPS_PER_CLUSTER: u64 = 10;
@@ -130,8 +127,6 @@ impl Engine<'_> {
 /// Finds out the replicas of rows.
 struct ReplicaCounter<'e, 'a> {
     engine: &'e Engine<'a>,
-    /// Whether an override can concern replicas.
-    overridden: bool,
     templates: TemplateIndex<'a>,
     /// The lists of clusters with replicas, by the address of the list without them. Each is kept with that list, whose
     /// address stays taken.
@@ -140,9 +135,7 @@ struct ReplicaCounter<'e, 'a> {
 
 impl<'e, 'a> ReplicaCounter<'e, 'a> {
     fn new(engine: &'e Engine<'a>) -> Self {
-        let overrides = engine.repo.claimed.iter().filter(|claimed| claimed.role == Role::Override);
-        let overridden = overrides.into_iter().any(|claimed| names_replicas(&claimed.object.body));
-        Self { engine, overridden, templates: engine.index_templates(), counted: Mutex::default() }
+        Self { engine, templates: engine.index_templates(), counted: Mutex::default() }
     }
 
     /// The clusters of a row with their replicas.
@@ -165,13 +158,16 @@ impl<'e, 'a> ReplicaCounter<'e, 'a> {
             Some(template) => self.engine.stated_replicas(&row.dialect, &template.object),
             None => self.stated_by_carrier(row),
         };
-        let undecided = row.clusters.iter().any(|placed| placed.replicas.is_none());
-        let own_bodies = undecided && template.is_none_or(|template| template.per_cluster.is_some());
-        let has_none = template.is_some() && stated.is_none() && !undecided;
-        if row.clusters.is_empty() || has_none || !(self.overridden || own_bodies) {
-            return ObjectReplicas { stated, own: Vec::new() };
-        }
-        ObjectReplicas { stated, own: self.own_replicas(row, stated) }
+        let differs = !row.clusters.is_empty() && self.may_differ(row, template);
+        ObjectReplicas { stated, own: if differs { self.own_replicas(row, stated) } else { Vec::new() } }
+    }
+
+    /// Whether manifests may have other replicas than the row and the template. Only then they are rendered.
+    fn may_differ(&self, row: &Placement, template: Option<&Template>) -> bool {
+        let autoscalers = self.engine.autoscalers.as_ref();
+        template.is_some_and(|template| template.per_cluster.is_some())
+            || autoscalers.is_some_and(|autoscalers| autoscalers.scaler_of(&row.object).is_some())
+            || self.engine.find_planner(&row.dialect).is_some_and(|planner| planner.may_change_replicas(row))
     }
 
     /// The replicas that the template asks for that an object of the control plane contains.
@@ -209,39 +205,11 @@ impl<'e, 'a> ReplicaCounter<'e, 'a> {
     }
 }
 
-fn names_replica_field(text: &str) -> bool {
-    REPLICA_FIELDS.iter().any(|field| text.contains(field))
-}
-
-/// Whether an override can concern replicas: it names them, or has a path to what they are in.
-fn names_replicas(value: &Value) -> bool {
-    match value {
-        Value::String(text) => names_replica_field(text) || text.trim_matches('/') == "spec",
-        Value::Array(items) => items.iter().any(names_replicas),
-        Value::Object(map) => map.iter().any(|(key, value)| {
-            let is_whole =
-                key == "path" && value.as_str().is_some_and(|path| path.trim_matches('/').is_empty());
-            is_whole || names_replica_field(key) || names_replicas(value)
-        }),
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn overrides_of_what_replicas_are_in_concern_them() {
-        for path in ["/spec/replicas", "/spec", "/spec/", "spec", "/", ""] {
-            assert!(names_replicas(&json!({"plaintext": [{"path": path, "operator": "remove"}]})), "{path}");
-        }
-        for path in ["/spec/template", "/metadata/labels"] {
-            assert!(!names_replicas(&json!({"plaintext": [{"path": path, "operator": "remove"}]})), "{path}");
-        }
-    }
 
     #[test]
     fn workloads_without_replicas_have_the_default_and_other_objects_none() {

@@ -409,6 +409,13 @@ impl PolicyPlanner for KarmadaPlanner<'_> {
         }
     }
 
+    fn may_change_replicas(&self, placement: &Placement) -> bool {
+        self.find_quota(placement).is_none()
+            && self
+                .find_template(&placement.object)
+                .is_some_and(|template| manifest::may_change_replicas(self, placement, template))
+    }
+
     fn explain_placement(
         &self,
         object: &ObjectRef,

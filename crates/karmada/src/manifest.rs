@@ -82,6 +82,22 @@ pub(super) fn render_for_cluster(
     variants.pop()
 }
 
+/// Whether manifests may have other replicas than the row and the template.
+pub(super) fn may_change_replicas(
+    plane: &KarmadaPlanner<'_>,
+    placement: &Placement,
+    template: &Template,
+) -> bool {
+    let object = &template.object;
+    // Scripts, the repo's and Karmada's own for kinds of others, write what they like.
+    let is_divided = || placement.clusters.iter().any(|placed| placed.replicas.is_some());
+    plane.interpreter.has_scripts(&object.id)
+        || (!revision::is_counted_as_written(&object.id) && is_divided())
+        || (object.id.kind == "Job" && cluster_completions(plane, placement, object).is_some())
+        || !required_replicas(plane, placement, object).is_empty()
+        || plane.overrides.may_change_replicas(object)
+}
+
 /// Whether replicas are written into the manifests of a placement. Those that SOPS encrypted stay where each cluster gets all of them.
 fn writes_replicas(plane: &KarmadaPlanner<'_>, placement: &Placement, template: &Object) -> bool {
     let all = plane.behaviour.revised == RevisedObjects::All && !sops::is_encrypted(&template.body);
@@ -342,11 +358,16 @@ impl<'r, 'a> Render<'r, 'a> {
         bodies: (&Value, &Value),
         variants: &mut Vec<ManifestVariant>,
     ) {
-        // The cluster-wide policies may have renamed the object.
-        let renamed = Object::from_manifest(former.object.body.clone(), "");
-        let namespace = renamed.id.namespace.as_deref().filter(|namespace| !namespace.is_empty());
-        let own = namespace.map(|own| self.plane.overrides.matching_policies(Some(own), &renamed));
-        self.apply_policies(former, group, &own.unwrap_or_default(), variants, |former, group, variants| {
+        let mut own = Vec::new();
+        if self.plane.overrides.has_namespaced() {
+            // The cluster-wide policies may have renamed the object.
+            let renamed = Object::from_manifest(former.object.body.clone(), "");
+            let namespace = renamed.id.namespace.as_deref().filter(|namespace| !namespace.is_empty());
+            own.extend(
+                namespace.iter().flat_map(|own| self.plane.overrides.matching_policies(Some(own), &renamed)),
+            );
+        }
+        self.apply_policies(former, group, &own, variants, |former, group, variants| {
             variants.push(self.finish_variant(former, group, Some(bodies)));
         });
     }

@@ -16,6 +16,7 @@ use super::api::{
 };
 use super::selector::{ImplicitPriority, SelectorIndex};
 use super::version::KarmadaBehaviour;
+use federate_dialect::ReplicaFields;
 use federate_kubernetes::patch::{self, JsonPatchOperation};
 use federate_kubernetes::{Cluster, Object, work};
 use federate_repo::Template;
@@ -90,6 +91,18 @@ impl CompiledOverrideRule {
         Ok(())
     }
 
+    /// The paths at which its overriders change something, besides the images, commands and arguments of containers.
+    fn changed_paths(&self) -> impl Iterator<Item = &str> {
+        let o = &self.overriders;
+        let maps =
+            [("/metadata/labels", &o.labels_overrider), ("/metadata/annotations", &o.annotations_overrider)];
+        let maps = maps.into_iter().filter(|(_, overriders)| !overriders.is_empty()).map(|(path, _)| path);
+        let images = o.image_overrider.iter().filter_map(|overrider| overrider.predicate.as_ref());
+        maps.chain(images.map(|predicate| predicate.path.as_str()))
+            .chain(o.field_overrider.iter().map(|overrider| overrider.field_path.as_str()))
+            .chain(o.plaintext.iter().map(|overrider| overrider.path.as_str()))
+    }
+
     fn failure_at(&self, list: &str, index: usize, message: String) -> OverrideRuleFailure {
         OverrideRuleFailure { pointer: format!("{}/{list}/{index}", self.pointer), message }
     }
@@ -100,7 +113,39 @@ pub(super) struct CompiledOverridePolicy<'a> {
     pub(super) object: &'a Object,
     spec: KarmadaOverrideSpec,
     pub(super) rules: Vec<CompiledOverrideRule>,
+    reach: OverrideReach,
     classes: OnceLock<Classes>,
+}
+
+/// What the rules of a policy can change, in whatever cluster.
+#[derive(Clone, Copy)]
+struct OverrideReach {
+    /// The replicas of kinds of Kubernetes.
+    replicas: bool,
+    /// Those of other kinds.
+    other_replicas: bool,
+    /// The labels, by which policies of a namespace select.
+    labels: bool,
+}
+
+impl OverrideReach {
+    fn new(rules: &[CompiledOverrideRule]) -> Self {
+        let reaches = |is_reached: &dyn Fn(&str) -> bool| {
+            rules.iter().flat_map(CompiledOverrideRule::changed_paths).any(is_reached)
+        };
+        Self {
+            replicas: reaches(&|path| ReplicaFields::OfKubernetes.may_be_at(path)),
+            other_replicas: reaches(&|path| ReplicaFields::AnyInSpec.may_be_at(path)),
+            labels: reaches(&|path| path.starts_with("/metadata/labels")),
+        }
+    }
+
+    fn may_change_replicas(self, fields: ReplicaFields) -> bool {
+        match fields {
+            ReplicaFields::OfKubernetes => self.replicas,
+            ReplicaFields::AnyInSpec => self.other_replicas,
+        }
+    }
 }
 
 /// The clusters of the inventory by the rules that target them.
@@ -150,7 +195,8 @@ impl<'a> CompiledOverridePolicy<'a> {
         for target in rules.iter_mut().filter_map(|rule| rule.target.as_mut()) {
             target.read_as(behaviour);
         }
-        Some(Self { object, spec, rules, classes: OnceLock::new() })
+        let reach = OverrideReach::new(&rules);
+        Some(Self { object, spec, rules, reach, classes: OnceLock::new() })
     }
 
     /// The class of a cluster, which identifies the rules that target it. The inventory is always the same.
@@ -171,6 +217,8 @@ impl<'a> CompiledOverridePolicy<'a> {
 /// Every valid override policy, in groups.
 #[derive(Default)]
 pub(super) struct OverridePolicies<'a> {
+    /// Whether one of them can change the replicas of some kind.
+    reaches_replicas: bool,
     cluster: OverrideGroup<'a>,
     namespaced: BTreeMap<&'a str, OverrideGroup<'a>>,
 }
@@ -220,7 +268,38 @@ impl<'a> OverridePolicies<'a> {
             }
         }
         let namespaced = namespaced.into_iter().map(|(name, policies)| (name, OverrideGroup::new(policies)));
-        Self { cluster: OverrideGroup::new(cluster), namespaced: namespaced.collect() }
+        let all = Self {
+            reaches_replicas: false,
+            cluster: OverrideGroup::new(cluster),
+            namespaced: namespaced.collect(),
+        };
+        let reaches_replicas = all.iter().any(|policy| policy.reach.other_replicas);
+        Self { reaches_replicas, ..all }
+    }
+
+    /// Whether some policies are those of a namespace.
+    pub(super) fn has_namespaced(&self) -> bool {
+        !self.namespaced.is_empty()
+    }
+
+    /// Whether the policies that apply to an object may change its replicas. Policies of its namespace apply to what those that
+    /// are cluster-wide make of it: where these change labels, any of the namespace may.
+    pub(super) fn may_change_replicas(&self, manifest: &Object) -> bool {
+        if !self.reaches_replicas {
+            return false;
+        }
+        let fields = ReplicaFields::for_kind(&manifest.id);
+        let reaches = |policy: &CompiledOverridePolicy<'_>| policy.reach.may_change_replicas(fields);
+        let wide = self.matching_policies(None, manifest);
+        if wide.iter().copied().any(reaches) {
+            return true;
+        }
+        let Some(own) = manifest.id.namespace.as_deref() else { return false };
+        if wide.iter().any(|policy| policy.reach.labels) {
+            self.policies_in(Some(own)).iter().any(reaches)
+        } else {
+            self.matching_policies(Some(own), manifest).into_iter().any(reaches)
+        }
     }
 
     /// All policies, the cluster-wide ones first.

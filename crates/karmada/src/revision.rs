@@ -9,8 +9,8 @@ use super::interpreter::{Interpreter, InterpreterFailure};
 use super::schedule::compute_shares;
 use super::version::DivisionMethod;
 use super::{kinds, server_defaults};
-use federate_kubernetes::Object;
 use federate_kubernetes::sops::is_ciphertext;
+use federate_kubernetes::{Object, ObjectRef};
 
 /// The numbers for one cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,6 +40,14 @@ pub(super) fn write_revision(
         replace_number(&mut object.body, "completions", Value::from(completions));
     }
     Ok(())
+}
+
+/// Whether the replicas that are written into an object of a kind are those that it has then.
+pub(super) fn is_counted_as_written(object: &ObjectRef) -> bool {
+    matches!(
+        (object.api_version.as_str(), object.kind.as_str()),
+        ("apps/v1", "Deployment" | "StatefulSet" | "ReplicaSet") | ("batch/v1", "Job") | ("v1", "Pod")
+    )
 }
 
 /// Writes a number of replicas into an object of a built-in kind.

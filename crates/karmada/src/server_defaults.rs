@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::cell::LazyCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use federate_apiserver_model::{
     ResourceKind, WriteOptions, complete_object, encode_string_data, services, strategy,
@@ -134,11 +134,14 @@ fn map_without_defaults(
 /// the one at their place.
 fn list_without_defaults(written: &[Value], stored: &[Value], result: Vec<Value>) -> Vec<Value> {
     let same_length = stored.len() == result.len();
+    let in_place = has_same_names(stored, &result);
     let moved = LazyCell::new(|| StoredItems::new(stored));
     let mut list = Vec::with_capacity(result.len());
     for (at, item) in result.into_iter().enumerate() {
         if stored.get(at) == Some(&item) {
             list.extend(written.get(at).cloned());
+        } else if in_place {
+            list.extend(without_defaults(written.get(at), stored.get(at), item));
         } else if let Some(place) = moved.find_equal(&item) {
             list.extend(written.get(place).cloned());
         } else if let Some(place) = moved.find_named(&item).or(same_length.then_some(at)) {
@@ -148,6 +151,16 @@ fn list_without_defaults(written: &[Value], stored: &[Value], result: Vec<Value>
         }
     }
     list
+}
+
+/// Whether the items of two lists have the same names in the same order, each once: then none has moved.
+fn has_same_names(stored: &[Value], result: &[Value]) -> bool {
+    let name_of = |item| Value::get(item, "name").and_then(Value::as_str);
+    let mut names = HashSet::new();
+    stored.len() == result.len()
+        && stored.iter().zip(result).all(|(stored, result)| {
+            name_of(stored).is_some_and(|name| name_of(result) == Some(name) && names.insert(name))
+        })
 }
 
 /// The places of the items of a list, the first ones of equal items and names. It is made where an item has changed, so that

@@ -400,6 +400,11 @@ impl PolicyPlanner for KubeAdmiralPlanner<'_> {
         }
     }
 
+    fn may_change_replicas(&self, placement: &Placement) -> bool {
+        self.find_template(&placement.object)
+            .is_some_and(|template| manifest::may_change_replicas(self, &template.object))
+    }
+
     fn explain_placement(
         &self,
         object: &ObjectRef,

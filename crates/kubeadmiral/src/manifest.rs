@@ -11,7 +11,7 @@ use super::overrides::{self, FailedPolicy, OverrideGroup, Patch};
 use super::state::KubeAdmiralState;
 use super::types::TypeConfig;
 use super::{KubeAdmiralPlanner, followers, keys, namespaces, source};
-use federate_dialect::{ManifestVariant, NotSent, Placed, Placement, RenderedManifest};
+use federate_dialect::{ManifestVariant, NotSent, Placed, Placement, RenderedManifest, ReplicaFields};
 use federate_kubernetes::schema::find_similar;
 use federate_kubernetes::{ClusterName, Finding, Object, finding, pointer, work};
 use federate_repo::Template;
@@ -60,6 +60,20 @@ pub(super) fn render_template(
     variants.retain(|v| !v.clusters.is_empty());
     variants.sort_by(|a, b| a.clusters.cmp(&b.clusters));
     variants
+}
+
+/// Whether overrides may change the replicas of an object.
+pub(super) fn may_change_replicas(plane: &KubeAdmiralPlanner<'_>, object: &Object) -> bool {
+    let config = plane.types.get(&object.id.api_version, &object.id.kind);
+    // Without its policies it is not sent.
+    let (Some(config), Ok(policies)) = (config, overrides::named_policies(plane, object)) else {
+        return false;
+    };
+    let (fields, replicas) = (ReplicaFields::for_kind(&object.id), config.replicas_pointer());
+    let is_reached =
+        |path: &str| fields.may_be_at(path) || replicas.starts_with(path) || path.starts_with(&replicas);
+    let rules = policies.into_iter().flat_map(|policy| &policy.rules);
+    rules.flat_map(overrides::OverrideRule::patched_paths).any(is_reached)
 }
 
 /// Why no cluster receives the object, if none does.

@@ -27,6 +27,13 @@ pub(super) use jsonpatch::{applies_last, is_refused};
 
 use api::TargetClusters;
 
+impl OverrideRule {
+    /// The paths of its patches, besides those of its overriders for images, containers, labels and annotations.
+    pub(super) fn patched_paths(&self) -> impl Iterator<Item = &str> {
+        self.overriders.iter().flat_map(|overriders| &overriders.jsonpatch).map(|patch| patch.path.as_str())
+    }
+}
+
 /// An override policy.
 #[derive(Debug)]
 pub(super) struct OverridePolicy<'a> {

@@ -467,6 +467,16 @@ impl PolicyPlanner for KubeFedPlanner<'_> {
         }
     }
 
+    fn may_change_replicas(&self, placement: &Placement) -> bool {
+        match self.subject_about(&placement.object) {
+            Some(KubeFedSubject::Federated(federated)) => {
+                manifest::may_change_replicas(self, placement, federated)
+            }
+            Some(KubeFedSubject::Template(template)) => template.object.id.kind == "Job",
+            Some(KubeFedSubject::Record(_)) | None => false,
+        }
+    }
+
     fn explain_placement(
         &self,
         object: &ObjectRef,

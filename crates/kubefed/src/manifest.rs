@@ -13,7 +13,9 @@ use super::overrides::{self, InvalidOverride, OverrideStep, StepsByCluster};
 use super::preference::Schedule;
 use super::state::KubeFedState;
 use super::{CLUSTER_NOT_READY, KubeFedPlanner, decision};
-use federate_dialect::{ManifestVariant, NotSent, OverrideChange, Placed, Placement, RenderedManifest};
+use federate_dialect::{
+    ManifestVariant, NotSent, OverrideChange, Placed, Placement, RenderedManifest, ReplicaFields,
+};
 use federate_kubernetes::patch;
 use federate_kubernetes::{ClusterName, Finding, Object, finding, work};
 
@@ -65,6 +67,19 @@ pub(super) fn render_federated(
     }
     variants.sort_by(|a, b| a.clusters.cmp(&b.clusters));
     variants
+}
+
+/// Whether manifests may have other replicas than the row and the template.
+pub(super) fn may_change_replicas(
+    plane: &KubeFedPlanner<'_>,
+    row: &Placement,
+    federated: &FederatedObject<'_>,
+) -> bool {
+    let fields = ReplicaFields::for_kind(&federated.target);
+    let mut own = federated.overrides.iter().flat_map(StepsByCluster::values).flatten();
+    own.any(|step| fields.may_be_at(step.path()))
+        || deciding_preference(plane, row, federated).is_some()
+        || !written_schedule(row, federated).is_empty()
 }
 
 /// The clusters of a row, split by readiness.

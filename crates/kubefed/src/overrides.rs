@@ -44,6 +44,11 @@ impl OverrideStep {
         Self { name: name.to_owned(), path: entry.path.clone(), value, pointer, scheduled: false }
     }
 
+    /// The path that it changes.
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
     /// A key that is equal for equal steps.
     pub(super) fn comparison_key(&self) -> String {
         format!("{} {:?} {}", self.name, self.path, self.value)

@@ -33,8 +33,8 @@ use federate_dialect::{
     Dialect, DialectDecisions, Explanation, Health, HubKinds, HubReader, KindCatalog, ManifestVariant,
     MemberManager, MemberReconciler, MemberRules, NotSent, ObjectReferences, OutageRules, OutageStep,
     Placement, Plan, PlannerInput, PolicyAdvice, PolicyClusters, PolicyPlanner, PolicyRollout, PreviousPlan,
-    Release, RenamedGroup, RenderedManifest, RolloutDriver, RolloutMoment, RolloutRules, RolloutStep,
-    RolloutSubject, Starter, TemplateReads, UnreadableObject,
+    Release, RenamedGroup, RenderedManifest, ReplicaFields, RolloutDriver, RolloutMoment, RolloutRules,
+    RolloutStep, RolloutSubject, Starter, TemplateReads, UnreadableObject,
 };
 
 mod affinity;
@@ -70,8 +70,8 @@ mod waves;
 
 use api::{NAME, PLACEMENT_GROUP, PlacementPolicy, PlacementType};
 use manifest::{PlacementManifests, SentObject};
-use overrides::Overrides;
 use overrides::work::{WorkInputs, WorkSources};
+use overrides::{KubeFleetOverride, Overrides};
 use rollout::controller::RolloutController;
 use rollout::update_runs::UpdateRuns;
 use selection::HubIndex;
@@ -455,6 +455,19 @@ impl<'a> KubeFleetPlane<'a> {
         self.with_manifests(subject, clusters, |sending| sending.render_variant(index, cluster))
     }
 
+    /// Whether overrides may change the replicas of an object that a placement sends.
+    fn may_override_replicas(&self, subject: &PlacementSubject<'a>, object: &ObjectRef) -> bool {
+        let Some(item) = subject.find_index(object).and_then(|at| subject.items().get(at)) else {
+            return false;
+        };
+        let target = item.override_target();
+        let fields = ReplicaFields::for_kind(object);
+        // In an envelope that is overridden as a whole, the object is text.
+        let is_reached = |path: &str| target != object || fields.may_be_at(path);
+        let overrides = self.overrides.overrides_for(&subject.object.id, target);
+        overrides.into_iter().flat_map(KubeFleetOverride::patched_paths).any(is_reached)
+    }
+
     /// Calls `ask` with what a placement sends to clusters. All its objects go to the same clusters, except
     /// where two placements send the same object.
     fn with_manifests<T>(
@@ -513,6 +526,13 @@ impl PolicyPlanner for KubeFleetPlane<'_> {
             Some(self.render_selected(self.find_subject(&share.policy)?, &placement.object, &share.clusters))
         });
         variants.flatten().collect()
+    }
+
+    fn may_change_replicas(&self, placement: &Placement) -> bool {
+        let shares = shared_objects::read_shares(placement);
+        let mut subjects = shares.iter().filter_map(|share| self.find_subject(&share.policy));
+        // What two placements send may come from two envelopes.
+        shares.len() > 1 || subjects.any(|subject| self.may_override_replicas(subject, &placement.object))
     }
 
     fn explain_placement(

@@ -69,6 +69,12 @@ impl<'a> KubeFleetOverride<'a> {
         self.spec.policy.override_rules.iter().any(|rule| rule.matches_labels(&cluster.labels))
     }
 
+    /// The paths that its rules change.
+    pub(crate) fn patched_paths(&self) -> impl Iterator<Item = &str> {
+        let operations = self.spec.policy.override_rules.iter().flat_map(|rule| &rule.json_patch_overrides);
+        operations.map(|operation| operation.path.as_str())
+    }
+
     /// The keys of the labels that its rules and variables read.
     fn label_keys(&self) -> impl Iterator<Item = String> {
         self.spec.policy.override_rules.iter().flat_map(KubeFleetOverrideRule::label_keys)

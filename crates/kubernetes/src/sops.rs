@@ -127,7 +127,7 @@ pub fn visit_texts<'v>(document: &'v Value, visit: &mut dyn FnMut(&'v str, &str)
 
 fn visit_value<'v>(value: &'v Value, key: &'v str, is_encoded: bool, visit: &mut dyn FnMut(&'v str, &str)) {
     match value {
-        Value::String(text) => match decode_text(text).filter(|_| is_encoded) {
+        Value::String(text) => match is_encoded.then(|| decode_text(text)).flatten() {
             Some(decoded) => visit(key, &decoded),
             None => visit(key, text),
         },

@@ -309,6 +309,11 @@ impl PolicyPlanner for OcmPlanner<'_> {
         works::render_row(self, placement)
     }
 
+    /// Works are sent as they are. An object that several own has the replicas of each in its clusters.
+    fn may_change_replicas(&self, placement: &Placement) -> bool {
+        works::list_shares(placement).len() > 1
+    }
+
     fn decision_records(&self, placement: &Placement) -> Vec<Value> {
         self.by_id
             .get(&placement.object)

@@ -1,5 +1,6 @@
 //! `federate check`: errors and likely mistakes in a repo.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
@@ -23,7 +24,9 @@ impl Session {
     /// Like `check`, but for a release of Kubernetes, such as 31 for 1.31, in place of those that the clusters report.
     pub fn check_for(&self, kubernetes: Option<u32>) -> Vec<Finding> {
         let engine = self.build_engine();
-        let inspection = federate_check::inspect_manifests(&engine, self.plan(), kubernetes);
+        let known = self.inspection.get().filter(|_| kubernetes.is_none()).map(Cow::Borrowed);
+        let inspect = || Cow::Owned(federate_check::inspect_manifests(&engine, self.plan(), kubernetes));
+        let inspection = known.unwrap_or_else(inspect);
         let mut found = self.loading_findings.clone();
         found.extend(self.compute_plan().findings.iter().chain(&inspection.findings).cloned());
         found.extend(self.source_findings().iter().cloned());
@@ -50,7 +53,7 @@ impl Session {
         let unused = unused.into_iter();
         found.extend(unused.filter(|f| f.object.as_ref().is_none_or(|id| !in_error.contains(id))));
         federate_check::add_mistakes(&engine, self.plan(), kubernetes, &mut found);
-        found.extend(inspection.mistakes);
+        found.extend(inspection.mistakes.iter().cloned());
         found.extend(self.secrets_in_clear());
         found.extend(self.report_missing());
         if self.clusters().is_empty() {

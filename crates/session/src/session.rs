@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use jiff::Timestamp;
 
+use federate_check::{Inspection, ManifestInspector};
 use federate_dialect::health_checks::{HealthChecks, InvalidHealthCheck};
 use federate_dialect::release::VERSION_SETTING as RELEASE;
 use federate_dialect::{
@@ -234,6 +235,8 @@ pub struct Session {
     decision_cache: Mutex<Option<DecisionCache>>,
     planned: OnceLock<PlanResult>,
     rendering: OnceLock<Rendering>,
+    /// What an inspection of the manifests finds, if they were inspected when they were rendered.
+    pub(crate) inspection: OnceLock<Inspection>,
     /// The plan with the replicas of its manifests.
     plan_with_counts: OnceLock<Result<Plan, TooMuchWork>>,
     /// When objects are healthy for the repo.
@@ -456,6 +459,7 @@ impl Session {
             planned,
             rendering,
             health_checks,
+            inspection: OnceLock::new(),
             plan_with_counts: OnceLock::new(),
             sources: OnceLock::new(),
             encrypted: OnceLock::new(),
@@ -540,6 +544,7 @@ impl Session {
     /// Forgets everything that is derived from the repo and its settings.
     pub(crate) fn forget_results(&mut self) {
         (self.planned, self.rendering) = (OnceLock::new(), OnceLock::new());
+        self.inspection = OnceLock::new();
         (self.plan_with_counts, self.sources) = (OnceLock::new(), OnceLock::new());
         (self.encrypted, self.decrypted) = (OnceLock::new(), OnceLock::new());
     }
@@ -744,6 +749,26 @@ impl Session {
             (settings.previous, settings.live) = (PreviousPlan::default(), LiveObjects::default());
         }
         Engine::new(self.dialects(), repo, clusters, &settings).render_repo()
+    }
+
+    /// Renders the manifests, and inspects them for [`check_repo`](Self::check_repo) at the same time, for commands that do both and
+    /// count replicas.
+    pub fn render_inspected(&self) -> &Rendering {
+        self.rendering.get_or_init(|| {
+            let engine = self.build_engine();
+            let planned = self.planned.get_or_init(|| self.plan_by_engine(&engine));
+            self.plan_with_counts.get_or_init(|| engine.fill_in_replicas(&planned.plan));
+            let inspector = ManifestInspector::new(&engine, &planned.plan, None);
+            let (rendering, rows) = engine.render_observed(planned.clone(), |row, variants| {
+                inspector.inspect_variants(&row.object, variants)
+            });
+            if rows.len() < planned.plan.placements.len() {
+                // Both together are too much work, each alone may not be.
+                return engine.render_plan(planned.clone());
+            }
+            let _ = self.inspection.set(Inspection::merge_rows(rows));
+            rendering
+        })
     }
 
     /// The variants of an object for the clusters, as values instead of text.

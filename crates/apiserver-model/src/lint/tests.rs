@@ -188,3 +188,24 @@ fn custom_resources_follow_their_definition() {
         "spec": {"size": 1, "open": {"any": 1}}});
     assert_eq!(find_problems(&kind, &open), []);
 }
+
+#[test]
+fn valid_labels_and_images_cannot_be_problems() {
+    let kind = ResourceKind::find_builtin("apps/v1", "Deployment").unwrap();
+    let before = deployment(&json!({}));
+    let is_plain_at = |pointer: &str, value: Value| {
+        let after = deployment(&json!({"/metadata/labels": {"a": "b"}, pointer: value}));
+        is_plain(kind, pointer, &before, &after)
+    };
+    assert!(is_plain_at("/metadata/labels/region", json!("eu")));
+    assert!(is_plain_at("/spec/template/spec/containers/0/image", json!("nginx:2")));
+    for (pointer, value) in [
+        ("/metadata/labels/region", json!("?")),
+        ("/metadata/labels/region", json!(7)),
+        ("/metadata/labels/", json!("eu")),
+        ("/spec/template/metadata/labels/app", json!("other")),
+        ("/spec/strategy", json!("Recreate")),
+    ] {
+        assert!(!is_plain_at(pointer, value), "{pointer}");
+    }
+}
