@@ -52,7 +52,8 @@ pub use live_dump::{objects_of, read_live_objects};
 pub use ownership::{BuildRoot, BuildTool};
 pub use selection::{ConfigChoice, ReadOptions};
 pub use sources::{
-    Builds, RenamedObject, SourceBuild, SourceDestination, SourceObjects, SourceRecord, build_sources,
+    Builds, RenamedObject, SourceBuild, SourceDestination, SourceObjects, SourceRecord, UNKNOWN_VALUES,
+    build_sources,
 };
 pub use update::{ChangedFile, NeedsReload};
 

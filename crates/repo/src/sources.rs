@@ -24,11 +24,13 @@ mod described;
 mod descriptions;
 mod origin;
 mod record;
+mod unknown_values;
 
 use descriptions::DescriptionWalk;
 use origin::OriginFinder;
 
 pub use record::{SourceBuild, SourceDestination, SourceRecord};
+pub use unknown_values::UNKNOWN_VALUES;
 
 /// What programs built from files of the repo.
 #[derive(Default)]
