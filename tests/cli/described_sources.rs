@@ -181,6 +181,37 @@ spec:
 }
 
 #[test]
+fn mistakes_with_which_less_is_built_are_named() {
+    let Some(tools) = Tools::find(true, false) else { return };
+    let repository = repository_of_flux("flux-system", "https://example.com/fleet.git", "clusters");
+    let repository = repository.split("---\n").next().unwrap();
+    let path = "clusters/m1/prod.yaml";
+    let repo = clusters_repo()
+        .file("federate.yaml", "sources: [{flux: 'clusters/{cluster}'}]\n")
+        .file(path, format!("{repository}---\n{KUSTOMIZATION}"))
+        .file(
+            "clusters/m1/vars.yaml",
+            VARIABLES.replace(", annotations: {config.kubernetes.io/local-config: \"true\"}", ""),
+        )
+        .file("apps/web.yaml", WEB);
+    assert_eq!(tools.run(&repo, "render --out out").code(0).err, "");
+    let kustomization =
+        KUSTOMIZATION.replace("name: flux-system}", "name: flux-sytem}").replace("/v1\n", "/v1alpha9\n");
+    repo.write(path, format!("{repository}---\n{kustomization}"));
+    repo.write("clusters/m3/web.yaml", WEB.replace("name: web", "name: other"));
+    let checked = tools.run(&repo, "check").out;
+    for expected in [
+        "warning[unknown-reference]: Kustomization flux-system/apps names GitRepository flux-system/flux-sytem",
+        "did you mean GitRepository flux-system/flux-system?",
+        "warning[unserved-version]",
+        "write `kustomize.toolkit.fluxcd.io/v1`",
+        "warning[unknown-cluster]: nothing is built of `clusters/m3` by `flux: clusters/{cluster}`",
+    ] {
+        assert!(checked.contains(expected), "{expected}: {checked}");
+    }
+}
+
+#[test]
 fn a_source_that_a_policy_selects_is_an_error() {
     let Some(tools) = Tools::find(true, false) else { return };
     let selector = "  - {apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization}\n  placement: {}\n";

@@ -26,7 +26,7 @@ pub use flux::substitution::{Substitution, Variables};
 pub use flux::{FluxReader, FluxSettings, describes_source as is_flux_source, name_kubeconfig_cluster};
 pub use own_repository::OwnRepository;
 pub use remote_reference::{
-    FluxCharts, RemoteReference, is_chart_name, list_kustomization_references,
+    FluxCharts, MisspeltRepository, RemoteReference, is_chart_name, list_kustomization_references,
 };
 pub use values::{ValuesError, expand_values, merge_maps};
 pub use vendored::VendoredSources;

@@ -22,6 +22,7 @@ use crate::{Claims, RepoFiles, Role, documents};
 
 mod described;
 mod descriptions;
+mod mistakes;
 mod origin;
 mod record;
 mod unknown_values;

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use federate_file_tree::{is_folder, is_within};
 use federate_gitops::vendored::VENDOR_HELP;
 use federate_gitops::{
-    ArgoReader, ArgoSettings, BuildChanges, DescribedJob, DescribedSource, DescriptionError,
+    ArgoReader, ArgoSettings, BuildChanges, DescribedJob, DescribedSource, DescriptionError, FluxCharts,
     FluxReader, FluxSettings, GenerationUsage, KustomizationRules, Note, OwnRepository, is_argo_source,
     is_flux_source, name_kubeconfig_cluster,
 };
@@ -19,6 +19,7 @@ use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, Seve
 use serde_json::{Map, Value};
 
 use super::described::{drop_repeated, list_job, read_files, record_source, substitute_output};
+use super::mistakes::{ClusterFolders, review_repository, review_version};
 use super::owned_identity;
 use super::unknown_values::UnknownUses;
 use super::{
@@ -197,8 +198,38 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
         builds.findings.extend(self.report_placed_everywhere());
         builds.findings.extend(self.report_assumed());
         builds.findings.extend(std::mem::take(&mut self.unknown).into_findings());
+        builds.findings.extend(self.review_mistakes(describing));
         builds.describing.extend(self.found.iter().map(|found| found.object.clone()));
         self.join_restricted()
+    }
+
+    /// The warnings about mistakes with which less is built than is meant.
+    fn review_mistakes(&self, describing: &[DescribingEntry]) -> Vec<Finding> {
+        let mut findings: Vec<Finding> =
+            self.found.iter().filter_map(|found| review_version(&found.object)).collect();
+        let repositories = self.installations.iter().map(|runs| {
+            let written = runs.cluster.is_none().then(|| self.runner.files.written_objects());
+            let beside = written.into_iter().flatten().chain(&runs.objects);
+            (runs.controller == Controller::Flux).then(|| FluxCharts::new(beside))
+        });
+        let repositories: Vec<Option<FluxCharts<'_>>> = repositories.collect();
+        findings.extend(self.found.iter().filter_map(|found| {
+            let repositories = repositories.get(found.installation)?.as_ref()?;
+            review_repository(&found.object, repositories)
+        }));
+        let built: BTreeSet<&str> =
+            self.finished.iter().flat_map(|finished| &finished.inputs).map(String::as_str).collect();
+        for DescribingEntry { index, kind } in describing {
+            let (SourceKind::Flux(pattern) | SourceKind::ArgoCd(pattern)) = kind else { continue };
+            let own = self.installations.iter().filter(|one| one.index == *index);
+            let found: BTreeSet<&str> = own.clone().filter_map(|one| one.cluster.as_deref()).collect();
+            let key = own.map(|one| one.controller.key()).next();
+            if let (Some(key), false) = (key, self.clusters.is_empty()) {
+                let folders = ClusterFolders { index: *index, key, pattern, found };
+                findings.extend(folders.review(self.runner.files, self.clusters, &built));
+            }
+        }
+        findings
     }
 
     /// The findings about objects that cannot be read. Those whose charts are not vendored have one cause, and one finding.
