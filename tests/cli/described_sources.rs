@@ -209,6 +209,13 @@ fn mistakes_with_which_less_is_built_are_named() {
     ] {
         assert!(checked.contains(expected), "{expected}: {checked}");
     }
+    // What Flux leaves out is no manifest.
+    std::fs::remove_file(repo.path("clusters/m3/web.yaml")).unwrap();
+    repo.write("clusters/m1/.sops.yaml", "creation_rules: []\n");
+    repo.write("clusters/m1/notes.yaml", "no object\n");
+    tools.run(&repo, "render --out out").code(2);
+    repo.write(".sourceignore", "notes.yaml\n.sops.yaml\n");
+    assert!(!tools.run(&repo, "render --out out").code(0).err.contains("error["));
 }
 
 #[test]

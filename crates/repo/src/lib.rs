@@ -33,6 +33,7 @@ pub mod pointer_file;
 mod repetitions;
 mod scope;
 mod selection;
+pub mod source_ignore;
 mod sources;
 mod unreadable;
 pub mod update;

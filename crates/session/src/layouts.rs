@@ -7,6 +7,7 @@ use federate_gitops::name_kubeconfig_cluster;
 use federate_kubernetes::Object;
 use federate_kubernetes::names::safe_cluster;
 use federate_kubernetes::object::pointer_text;
+use federate_kubernetes::schema::find_nearest;
 use federate_repo::config::CLUSTER_PLACEHOLDER;
 use federate_repo::{BuildTool, normalize_path};
 use serde_json::{Value, json};
@@ -56,6 +57,29 @@ pub struct ToolLayout {
     pub is_one_cluster: bool,
     /// Whether an Application goes to the cluster in which Argo CD runs, which no object names.
     pub uses_own_cluster: bool,
+    /// The clusters that may be others, by their names.
+    pub doubtful: Vec<DoubtfulCluster>,
+}
+
+/// A cluster to which an Application goes and that no cluster Secret and no inventory knows, while they know one of nearly this name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DoubtfulCluster {
+    /// The name in the Application.
+    pub name: String,
+    /// The name that is known.
+    pub similar: String,
+    /// The Application, and where it is.
+    pub named_by: String,
+}
+
+impl DoubtfulCluster {
+    /// What is doubtful, in a sentence.
+    pub fn describe(&self) -> String {
+        let Self { name, similar, named_by } = self;
+        format!(
+            "{named_by} goes to the cluster `{name}`, which no cluster Secret and no inventory names: did you mean `{similar}`?"
+        )
+    }
 }
 
 /// What the objects of Flux say about where it begins.
@@ -263,6 +287,7 @@ impl Session {
         let objects = self.list_objects();
         let describing = objects.iter().copied().filter(|object| federate_gitops::is_argo_source(object));
         let mut layout = ToolLayout::default();
+        let mut named: Vec<(&str, &Object)> = Vec::new();
         let mut folder: Option<String> = None;
         for object in describing {
             let own = object.origin.file.rsplit_once('/').map_or("", |(above, _)| above);
@@ -275,16 +300,27 @@ impl Session {
                 layout.uses_own_cluster = true;
             } else if !name.contains("{{") && safe_cluster(name).is_ok() {
                 layout.clusters.insert(name.to_owned());
+                named.push((name, object));
             }
         }
+        let mut known: BTreeSet<&str> = self.clusters().iter().map(|cluster| &*cluster.name).collect();
         let folder = folder?;
-        for object in objects {
+        for object in objects.iter().copied() {
             if object.id.kind == "Secret" && object.label("argocd.argoproj.io/secret-type") == Some("cluster")
             {
                 let name = pointer_text(&object.body, "/stringData/name");
+                known.insert(name);
                 layout.clusters.extend(safe_cluster(name).is_ok().then(|| name.to_owned()));
             }
         }
+        let known: Vec<&str> = known.into_iter().collect();
+        let doubtful =
+            named.into_iter().filter(|(name, _)| !known.contains(name)).filter_map(|(name, by)| {
+                let similar = find_nearest(name, &known)?.to_owned();
+                let named_by = format!("{} ({}:{})", by.id, by.origin.file, by.origin.line);
+                Some(DoubtfulCluster { name: name.to_owned(), similar, named_by })
+            });
+        layout.doubtful = doubtful.collect();
         layout.sources = vec![json!({ "argocd": if folder.is_empty() { "." } else { &folder } })];
         Some(layout)
     }

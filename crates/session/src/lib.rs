@@ -65,7 +65,7 @@ pub use comparison::{FindingChanges, RenderedState, RevisionComparison};
 pub use explanation::{NamedObject, NotFound};
 #[cfg(feature = "live")]
 pub use federate_live::ServerOptions;
-pub use layouts::ToolLayout;
+pub use layouts::{DoubtfulCluster, ToolLayout};
 #[cfg(feature = "live")]
 pub use member_contexts::RepoContexts;
 #[cfg(feature = "live")]
