@@ -18,7 +18,7 @@ use federate_engine::{DraftedInventory, draft_inventory};
 use federate_kubernetes::ObjectRef;
 use federate_kubernetes::finding::join_names;
 use federate_repo::{Repo, Role};
-use federate_session::{Session, SessionOptions, ToolLayout};
+use federate_session::{DoubtfulCluster, Session, SessionOptions, ToolLayout};
 use federate_source::WorkTree;
 
 mod files;
@@ -136,7 +136,10 @@ impl InitCommand {
             .unwrap_or_default();
         let ci = forge::draft_workflow(&self.repo, self.ci);
         let mut new = self.repo_files(&situation, &drafted, &starter, &proposed)?;
+        let source_ignore = gitops_tools::draft_source_ignore(&self.repo, &new);
+        let flux_ignores = source_ignore.is_some();
         let in_repo = new.len();
+        new.extend(source_ignore);
         new.extend(ci.files);
         let mut out = String::new();
         for file in &new {
@@ -152,6 +155,7 @@ impl InitCommand {
             out.push_str("the folder has clusters, policies and a workflow: nothing to write\n");
         }
         let mut notes = Self::inventory_notes(&drafted);
+        notes.extend(layout.iter().flat_map(|layout| layout.doubtful.iter()).map(DoubtfulCluster::describe));
         notes.extend(proposed.list_notes(new.iter().any(|file| is_config(&file.path))));
         if layout.is_some_and(|layout| layout.uses_own_cluster)
             && session.repo().config.argocd.cluster.is_none()
@@ -163,7 +167,8 @@ impl InitCommand {
             );
         }
         notes.extend(ci.notes);
-        notes.extend(gitops_tools::collect_notes(&self.repo, new.get(..in_repo).unwrap_or_default()));
+        let of_repo = new.get(..in_repo).unwrap_or_default();
+        notes.extend(gitops_tools::collect_notes(&self.repo, of_repo, flux_ignores));
         if !self.dry_run {
             notes.extend(self.open_ends(&situation)?);
         }

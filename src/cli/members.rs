@@ -155,7 +155,7 @@ impl MemberRun<'_> {
         let mut session = self.args.open_leaked_session()?;
         session.keep_manifest_values();
         if let Some(decryptor) = self.decryption.map(DecryptionArgs::open_decryptor).transpose()?.flatten() {
-            session.decrypt_with(decryptor);
+            session.decrypt_with(decryptor, self.args.open_repo()?.source());
         }
         let apply_set = self.apply_set.choose_applyset(repo.as_ref(), &self.args.selected_paths());
         let surveyed = match &self.source {

@@ -93,11 +93,7 @@ fn what_is_wrong_about_an_object_is_named_with_its_line() {
             KUSTOMIZATION.replace("kind: GitRepository", "kind: OCIRepository"),
             "only what is in the repo is built",
         ),
-        (KUSTOMIZATION.replace("cluster-vars", "other"), "the repo has no ConfigMap flux-system/other"),
-        (
-            KUSTOMIZATION.replace("kind: ConfigMap, name: cluster", "kind: Secret, name: cluster"),
-            "the repo has no Secret flux-system/cluster-vars",
-        ),
+        (KUSTOMIZATION.replace("./apps", "./aps/sub"), "help: did you mean `apps/sub`?"),
         (release.to_owned(), "the repo has no HelmRepository shop/bitnami"),
         ("a: b\n".to_owned(), "has no Kustomization or HelmRelease of Flux"),
     ] {
@@ -111,6 +107,115 @@ fn what_is_wrong_about_an_object_is_named_with_its_line() {
     unclosed.write("apps/sub/map.yaml", MAP.replace("${tier}", "${level}"));
     let ran = tools.run(&unclosed, "render --out out").code(2);
     assert!(ran.err.contains("the variable `level` has no value and no default"), "{}", ran.err);
+}
+
+/// A Secret that SOPS encrypted, which other programs apply.
+const ENCRYPTED_VARIABLES: &str = "apiVersion: v1
+kind: Secret
+metadata: {name: cluster-secrets, namespace: flux-system, annotations: {config.kubernetes.io/local-config: \"true\"}}
+stringData: {secret: \"ENC[AES256_GCM,data:Zm9v,iv:YWJj,tag:ZGVm,type:str]\"}
+sops: {version: 3.9.0, mac: \"ENC[AES256_GCM,data:Zm9v,iv:YWJj,tag:ZGVm,type:str]\"}
+";
+
+#[test]
+fn variables_that_are_not_known_stay_and_no_cluster_receives_them() {
+    let Some(tools) = Tools::find(true, false) else { return };
+    let of_secret = "ConfigMap, name: none, optional: true";
+    let kustomization = KUSTOMIZATION.replace(of_secret, "Secret, name: cluster-secrets");
+    let map = MAP.replace("${tier}", "${tier}-${secret:=none}");
+    let repo = flux_repo(&kustomization).file("apps/sub/map.yaml", &map).file(".federateignore", "live/\n");
+    let missing =
+        "the repo has no Secret flux-system/cluster-secrets, so that values are not known (`secret`)";
+    let encrypted = "SOPS encrypted values of Secret flux-system/cluster-secrets (`secret`)";
+    for (secret, expected) in [("", missing), (ENCRYPTED_VARIABLES, encrypted)] {
+        repo.write("clusters/secret.yaml", secret);
+        let ran = tools.run(&repo, "render --out out").code(0);
+        let named = ran.err.contains(expected) && ran.err.contains("ConfigMap shop/settings-eu");
+        assert!(ran.err.contains("warning[unknown-values]") && named, "{}", ran.err);
+        assert!(ran.err.contains("clusters/prod.yaml:21:7"), "{}", ran.err);
+        let all = rendered(&repo, "m1");
+        let map = &all["\"ConfigMap\" \"settings-eu\""];
+        assert_eq!(map["data"]["tier"], "gold-${secret:=none}");
+        assert_eq!(map["metadata"]["annotations"]["federate.dev/unfilled"], "secret");
+        let web = &all["\"Deployment\" \"web-eu\""];
+        assert_eq!(web["metadata"]["annotations"], json!({"note": "a"}), "it has no such variable");
+        repo.write("live/m1/a.yaml", "");
+        let apply = "apply --cluster m1 --observed live --dry-run=client";
+        assert!(tools.run(&repo, apply).code(2).err.contains("error[unknown-values]"));
+        let kept = tools.run(&repo, &format!("{apply} --keep-going -o json")).code(2);
+        assert!(kept.out.contains("web-eu") && !kept.out.contains("settings-eu"), "{}", kept.out);
+    }
+    // Without its values, nothing is said about a field.
+    let misfit = "apiVersion: v1\nkind: Service\nmetadata: {name: s}\nspec: {clusterIP: \"${secret}\", ports: [{port: 80}]}\n";
+    repo.write("apps/sub/service.yaml", misfit);
+    repo.write("apps/sub/kustomization.yaml", "resources: [map.yaml, service.yaml]\n");
+    let checked = tools.run(&repo, "check").out;
+    assert!(!checked.contains("invalid-field"), "{checked}");
+
+    let similar = flux_repo(&KUSTOMIZATION.replace("cluster-vars", "cluster-var"));
+    let ran = tools.run(&similar, "render --out out").code(0);
+    assert!(ran.err.contains("did you mean ConfigMap flux-system/cluster-vars?"), "{}", ran.err);
+}
+
+#[test]
+fn a_chart_without_some_of_its_values_is_sent_to_no_cluster() {
+    let Some(tools) = Tools::find(false, true) else { return };
+    let release = "apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: {name: api, namespace: flux-system}
+spec:
+  chart: {spec: {chart: ./charts/api, sourceRef: {kind: GitRepository, name: x}}}
+  valuesFrom: [{kind: Secret, name: cluster-secrets, valuesKey: secret, targetPath: tier}, {kind: ConfigMap, name: more}]
+";
+    let repo = chart_repo()
+        .file("federate.yaml", "sources: [{flux: release.yaml}]\n")
+        .file("release.yaml", release)
+        .file("secret.yaml", ENCRYPTED_VARIABLES);
+    let checked = tools.run(&repo, "check").code(1).out;
+    assert!(checked.contains("values of Secret flux-system/cluster-secrets (`secret`)"), "{checked}");
+    assert!(checked.contains("the repo has no ConfigMap flux-system/more"), "{checked}");
+    tools.run(&repo, "render --out out").code(0);
+    let text = repo.read("out/m1/flux-system/configmap_api-map.yaml");
+    assert!(text.contains("federate.dev/unfilled: secret, values.yaml\n"), "{text}");
+    assert!(text.contains("tier: ${secret}\n"), "{text}");
+}
+
+#[test]
+fn mistakes_with_which_less_is_built_are_named() {
+    let Some(tools) = Tools::find(true, false) else { return };
+    let repository = repository_of_flux("flux-system", "https://example.com/fleet.git", "clusters");
+    let repository = repository.split("---\n").next().unwrap();
+    let path = "clusters/m1/prod.yaml";
+    let repo = clusters_repo()
+        .file("federate.yaml", "sources: [{flux: 'clusters/{cluster}'}]\n")
+        .file(path, format!("{repository}---\n{KUSTOMIZATION}"))
+        .file(
+            "clusters/m1/vars.yaml",
+            VARIABLES.replace(", annotations: {config.kubernetes.io/local-config: \"true\"}", ""),
+        )
+        .file("apps/web.yaml", WEB);
+    assert_eq!(tools.run(&repo, "render --out out").code(0).err, "");
+    let kustomization =
+        KUSTOMIZATION.replace("name: flux-system}", "name: flux-sytem}").replace("/v1\n", "/v1alpha9\n");
+    repo.write(path, format!("{repository}---\n{kustomization}"));
+    repo.write("clusters/m3/web.yaml", WEB.replace("name: web", "name: other"));
+    let checked = tools.run(&repo, "check").out;
+    for expected in [
+        "warning[unknown-reference]: Kustomization flux-system/apps names GitRepository flux-system/flux-sytem",
+        "did you mean GitRepository flux-system/flux-system?",
+        "warning[unserved-version]",
+        "write `kustomize.toolkit.fluxcd.io/v1`",
+        "warning[unknown-cluster]: nothing is built of `clusters/m3` by `flux: clusters/{cluster}`",
+    ] {
+        assert!(checked.contains(expected), "{expected}: {checked}");
+    }
+    // What Flux leaves out is no manifest.
+    std::fs::remove_file(repo.path("clusters/m3/web.yaml")).unwrap();
+    repo.write("clusters/m1/.sops.yaml", "creation_rules: []\n");
+    repo.write("clusters/m1/notes.yaml", "no object\n");
+    tools.run(&repo, "render --out out").code(2);
+    repo.write(".sourceignore", "notes.yaml\n.sops.yaml\n");
+    assert!(!tools.run(&repo, "render --out out").code(0).err.contains("error["));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `federate init`
 
+use crate::builds::Tools;
 use crate::sandbox::{POLICY, Sandbox, WEB};
 
 #[test]
@@ -345,6 +346,16 @@ spec: {project: default, source: {repoURL: https://example.com/a.git, path: apps
     );
     assert!(out.contains("/apps/web/federate.yaml, /apps/web/policy.yaml in .sourceignore"), "{out}");
     assert!(out.contains("directory.exclude: '{web/federate.yaml,web/policy.yaml}'"), "{out}");
+    // Where the repo is the root of its repository, a file keeps them out.
+    let sandbox = Sandbox::new().file("web.yaml", WEB).file("flux.yaml", flux.replace("./apps", "./"));
+    sandbox.git("init -q -b main");
+    let out = sandbox.run("init --cluster a").code(0).out;
+    assert!(out.contains("wrote .sourceignore") && !out.contains("applies this folder"), "{out}");
+    assert!(sandbox.read(".sourceignore").contains("\n/federate.yaml\n"));
+    if let Some(tools) = Tools::find(true, false) {
+        let checked = tools.run(&sandbox, "check");
+        assert!(!checked.out.contains("error["), "{checked:#?}");
+    }
     let sandbox = Sandbox::new().file("web.yaml", WEB).file("kustomization.yaml", "resources: [web.yaml]\n");
     let out = sandbox.run("init --cluster a").code(0).out;
     assert!(out.contains("kustomize builds the folder of kustomization.yaml"), "{out}");
@@ -580,4 +591,28 @@ fn where_no_control_plane_is_no_namespace_is_reserved() {
     assert!(!repo.path("policy.yaml").exists());
     let plan = repo.run("plan").code(0).out;
     assert!(plan.contains("m1"), "{plan}");
+}
+
+#[test]
+fn a_destination_that_is_nearly_a_known_cluster_is_named() {
+    let application = "apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: web, namespace: argocd}
+spec: {project: default, source: {repoURL: https://example.com/a.git, path: apps}, destination: {name: prd}}
+";
+    let secret = "apiVersion: v1
+kind: Secret
+metadata: {name: prod, namespace: argocd, labels: {argocd.argoproj.io/secret-type: cluster}}
+stringData: {name: prod, server: https://prod.example.com}
+";
+    let sandbox = Sandbox::new()
+        .file("apps/web.yaml", WEB)
+        .file("argocd/web.yaml", application)
+        .file("argocd/prod.yaml", secret);
+    let out = sandbox.run("init --dry-run").code(0).out;
+    assert!(
+        out.contains("note: Application argocd/web (argocd/web.yaml:1) goes to the cluster `prd`")
+            && out.contains("did you mean `prod`?"),
+        "{out}"
+    );
 }

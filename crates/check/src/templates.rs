@@ -9,6 +9,7 @@ use federate_apiserver_model::lint::{KUBERNETES_VERSION, Problem, ProblemEffect,
 use federate_kubernetes::kinds::find_scope;
 use federate_kubernetes::object::field_text;
 use federate_kubernetes::schema::check_metadata;
+use federate_kubernetes::unfilled::{holds_variable, list_unfilled};
 use federate_kubernetes::{Finding, Object, ObjectRef, Severity, work};
 use federate_repo::Repo;
 
@@ -102,8 +103,15 @@ impl RepoKinds {
         if work::is_exceeded() {
             return Vec::new();
         }
+        // Nothing is said about values that are not known.
+        let is_unfilled = !list_unfilled(body).is_empty();
+        let is_known = |problem: &Problem| {
+            let value = body.pointer(&problem.pointer).filter(|_| is_unfilled);
+            value.is_none_or(|value| !holds_variable(&value.to_string()))
+        };
         find_problems(kind, body)
             .into_iter()
+            .filter(is_known)
             .map(|problem| Problem { pointer: format!("{prefix}{}", problem.pointer), ..problem })
             .collect()
     }

@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use federate_file_tree::{CachedTree, EntryKind, FileTree, is_folder};
+use federate_file_tree::{CachedTree, EntryKind, FileTree, find_entry, is_folder, join_path};
+use federate_kubernetes::schema::find_nearest;
+use federate_kubernetes::unfilled::mark_unfilled;
 use federate_kubernetes::{ClusterName, Finding, Object, Severity};
 
-use crate::flux::substitution::{Substitution, substitute_variables};
+use crate::flux::substitution::{SubstitutedText, Substitution, substitute_variables};
 use crate::values::ValuesError;
 
 /// The names of kustomizations.
@@ -63,6 +65,33 @@ pub struct DescribedSource {
     pub namespace: Option<String>,
     /// What the controller changes in what was built.
     pub changes: BuildChanges,
+    /// Values that are not known, because what holds them is encrypted or not in the repo.
+    pub unknown: Vec<UnknownValues>,
+}
+
+/// Values of a `ConfigMap` or a `Secret` that are not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownValues {
+    /// What holds them: kind, namespace and name.
+    pub holder: String,
+    /// Their keys. Of what is missing, any key may be one of a variable.
+    pub keys: BTreeSet<String>,
+    /// Why they are not known.
+    pub reason: UnknownReason,
+    /// Where the object that describes the source refers to them.
+    pub pointer: String,
+}
+
+/// Why values are not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UnknownReason {
+    /// SOPS encrypted them.
+    Encrypted,
+    /// What holds them is not in the repo.
+    Missing {
+        /// What may be meant.
+        similar: Option<String>,
+    },
 }
 
 /// What is built.
@@ -266,7 +295,8 @@ impl BuildChanges {
                 continue;
             }
             let before = identity_of(&document);
-            let document = substitute_document(document, substitution, &mut substituted)?;
+            let (mut document, unfilled) = substitute_document(document, substitution, &mut substituted)?;
+            mark_unfilled(&mut document, unfilled.iter().map(String::as_str));
             identities.replace(&before, identity_of(&document))?;
             changed.push(document);
         }
@@ -307,28 +337,29 @@ fn is_left_alone(document: &Value) -> bool {
     })
 }
 
-/// Substitutes the variables of an object in its YAML. `substituted` counts the bytes of all.
+/// Substitutes the variables of an object in its YAML. Returns it with those that stay. `substituted` counts the bytes of all.
 fn substitute_document(
     document: Value,
     substitution: &Substitution,
     substituted: &mut usize,
-) -> Result<Value, String> {
+) -> Result<(Value, BTreeSet<String>), String> {
     let mut text = String::new();
     federate_yaml::write_as_go(&federate_yaml::sort_keys(document.clone()), &mut text);
     if !text.contains('$') {
-        return Ok(document);
+        return Ok((document, BTreeSet::new()));
     }
     let explain = |why: String| {
         let object = Object::from_manifest(document.clone(), "");
         format!("the variables of {}: {why}", object.id)
     };
-    let text = substitute_variables(&text, substitution).map_err(explain)?;
+    let SubstitutedText { text, unfilled } = substitute_variables(&text, substitution).map_err(explain)?;
     *substituted += text.len();
     if *substituted > MAX_SUBSTITUTED_BYTES {
         let most = MAX_SUBSTITUTED_BYTES >> 20;
         return Err(format!("the objects are larger than {most} MiB together with their variables"));
     }
-    federate_yaml::read_as_go(&text).map_err(|error| explain(error.to_string()))
+    let document = federate_yaml::read_as_go(&text).map_err(|error| explain(error.to_string()))?;
+    Ok((document, unfilled))
 }
 
 /// What kustomize knows an object by: API version, kind, namespace and name. Without a namespace, it is in `default`.
@@ -372,6 +403,38 @@ impl CurrentIdentities {
         *count += 1;
         if *count > 1 { Err(message) } else { Ok(()) }
     }
+}
+
+/// The versions of the API that releases of the controller of an object serve, the newest first.
+pub fn list_served_versions(object: &Object) -> &'static [&'static str] {
+    match (object.id.group(), object.id.kind.as_str()) {
+        ("kustomize.toolkit.fluxcd.io", _) => &["v1", "v1beta2", "v1beta1"],
+        ("helm.toolkit.fluxcd.io", _) => &["v2", "v2beta2", "v2beta1"],
+        ("argoproj.io", _) => &["v1alpha1"],
+        _ => &[],
+    }
+}
+
+/// The error that a path is not what it must be, with what may be meant.
+pub(crate) fn refuse_path(tree: &CachedTree<'_>, pointer: &str, path: &str, what: &str) -> DescriptionError {
+    let error = DescriptionError::new(pointer, format!("`{path}` is not {what} of the repo"));
+    match find_nearest_path(tree, path) {
+        Some(near) => error.with_help(&format!("did you mean `{near}`?")),
+        None => error,
+    }
+}
+
+/// The path nearest to one that does not exist: with another name for its first part that is missing.
+fn find_nearest_path(tree: &CachedTree<'_>, path: &str) -> Option<String> {
+    let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
+    let missing = ends.filter_map(|end| path.get(..end)).find(|part| find_entry(tree, part).is_none())?;
+    let (parent, name) = missing.rsplit_once('/').unwrap_or(("", missing));
+    let entries = tree.list_folder(parent).ok()?;
+    let mut names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
+    names.sort_unstable();
+    let near = join_path(parent, find_nearest(name, &names)?);
+    let meant = format!("{near}{}", path.get(missing.len()..)?);
+    find_entry(tree, &meant).is_some().then_some(meant)
 }
 
 /// What a folder of the repo holds.

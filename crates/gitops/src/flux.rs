@@ -71,17 +71,20 @@ pub struct FluxReader<'f> {
 }
 
 impl<'f> FluxReader<'f> {
-    /// Reads objects of Flux beside these ones, to which they refer. `own` are the addresses of this repo.
+    /// Reads objects of Flux beside these ones, to which they refer. `own` are the addresses of this repo. If `missing_is_unknown`, an
+    /// object that is missing has values that are not known; otherwise, it is an error, as the object may be built yet.
     pub fn new(
         tree: &'f CachedTree<'f>,
         objects: impl Iterator<Item = &'f Object> + Clone,
         settings: FluxSettings,
         vendored: &'f VendoredSources<'f>,
         own: &'f OwnRepository,
+        missing_is_unknown: bool,
     ) -> Self {
         let charts = FluxCharts::new(objects.clone());
         let artifacts = Artifacts::from_objects(objects.clone());
-        Self { tree, references: ReferencedObjects::new(objects), settings, charts, artifacts, vendored, own }
+        let references = ReferencedObjects::new(objects, missing_is_unknown);
+        Self { tree, references, settings, charts, artifacts, vendored, own }
     }
 
     /// The copy of a folder of a git repository that is another one than this repo; `None` if it is this one. `object` names the

@@ -20,11 +20,13 @@ pub use argocd::reader::{ArgoReader, ArgoSettings, PlacementDecisions};
 pub use description::{
     BuildChanges, ChartParameter, DescribedChart, DescribedJob, DescribedSource, Description,
     DescriptionError, DirectoryFiles, HookRendering, KUSTOMIZATIONS, KustomizationRules, Note, PostRendering,
-    is_packaged_chart, strip_chart_version,
+    UnknownReason, UnknownValues, is_packaged_chart, list_served_versions, strip_chart_version,
 };
 pub use flux::substitution::{Substitution, Variables};
 pub use flux::{FluxReader, FluxSettings, describes_source as is_flux_source, name_kubeconfig_cluster};
 pub use own_repository::OwnRepository;
-pub use remote_reference::{FluxCharts, RemoteReference, is_chart_name, list_kustomization_references};
+pub use remote_reference::{
+    FluxCharts, MisspeltRepository, RemoteReference, is_chart_name, list_kustomization_references,
+};
 pub use values::{ValuesError, expand_values, merge_maps};
 pub use vendored::VendoredSources;

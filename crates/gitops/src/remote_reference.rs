@@ -14,6 +14,7 @@ use serde_json::Value;
 use federate_file_tree::normalize_path;
 use federate_kubernetes::Object;
 use federate_kubernetes::object::{field_text, pointer_text};
+use federate_kubernetes::schema::find_nearest;
 
 use crate::description::DescriptionError;
 
@@ -49,6 +50,17 @@ impl fmt::Display for RemoteReference {
             Some(folder) => write!(f, "base {}//{folder} at {}", self.repository, self.version),
         }
     }
+}
+
+/// A `GitRepository` that the repo does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MisspeltRepository {
+    /// Where an object names it.
+    pub pointer: &'static str,
+    /// It, as it is named.
+    pub named: String,
+    /// The one that may be meant.
+    pub similar: String,
 }
 
 impl RemoteReference {
@@ -330,6 +342,35 @@ impl<'f> FluxCharts<'f> {
         let named = field_text(reference, "namespace");
         let namespace = if named.is_empty() { namespace } else { named };
         self.0.get(&("GitRepository", namespace, field_text(reference, "name"))).copied()
+    }
+
+    /// The `GitRepository` that an object of Flux may mean in place of one that the repo does not have: in another namespace, or with
+    /// a similar name. `None` if it names one that is there, or if none is similar.
+    pub fn find_misspelt(&self, object: &Object) -> Option<MisspeltRepository> {
+        let pointer = match object.id.kind.as_str() {
+            "HelmRelease" => "/spec/chart/spec/sourceRef",
+            _ => "/spec/sourceRef",
+        };
+        let reference = object.body.pointer(pointer)?;
+        let own = namespace_of(object);
+        if field_text(reference, "kind") != "GitRepository" || self.find_repository(reference, own).is_some()
+        {
+            return None;
+        }
+        let name = field_text(reference, "name");
+        let namespace = Some(field_text(reference, "namespace")).filter(|named| !named.is_empty());
+        let namespace = namespace.unwrap_or(own);
+        let all = self.0.keys().filter(|(kind, _, _)| *kind == "GitRepository");
+        let elsewhere = all.clone().find(|(_, _, other)| *other == name).map(|(_, other, _)| (*other, name));
+        let names: Vec<&str> =
+            all.filter(|(_, other, _)| *other == namespace).map(|(_, _, name)| *name).collect();
+        let (place, similar) =
+            elsewhere.or_else(|| find_nearest(name, &names).map(|near| (namespace, near)))?;
+        Some(MisspeltRepository {
+            pointer,
+            named: format!("GitRepository {namespace}/{name}"),
+            similar: format!("GitRepository {place}/{similar}"),
+        })
     }
 
     /// The chart in a repository of charts that an object of Flux names; `None` if it names none.

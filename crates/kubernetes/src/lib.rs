@@ -26,6 +26,7 @@ pub mod quantity;
 pub mod schema;
 pub mod selector;
 pub mod sops;
+pub mod unfilled;
 pub mod work;
 
 pub use cluster::{Apis, Capacity, Cluster, ClusterName, Liveness, NodeShape, NotReady, Taint};

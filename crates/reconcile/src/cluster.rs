@@ -69,6 +69,8 @@ impl PruneOptions {
 pub struct DecisionContext<'d> {
     /// The control planes.
     pub engine: &'d Engine<'d>,
+    /// The objects about which other control planes decide.
+    pub plain: Option<PlainObjects<'d>>,
     /// The plan with its manifests.
     pub rendering: &'d Rendering,
     /// The rendered objects.
@@ -86,6 +88,14 @@ pub struct DecisionContext<'d> {
     pub frozen_objects: &'d BTreeMap<(ClusterName, ObjectRef), String>,
     /// Who places the objects.
     pub placed: PlacedObjects<'d>,
+}
+
+/// Objects that are rendered from files in clear.
+pub struct PlainObjects<'d> {
+    /// The control planes over these files.
+    pub engine: &'d Engine<'d>,
+    /// The objects.
+    pub objects: &'d BTreeSet<ObjectRef>,
 }
 
 /// The decisions about a cluster.
@@ -314,7 +324,13 @@ impl DecisionContext<'_> {
         if let Some(live) = &mut live {
             self.engine.mark_object(placement, live);
         }
-        self.engine.reconcile_object(placement, cluster, live.as_ref())
+        self.engine_for(object).reconcile_object(placement, cluster, live.as_ref())
+    }
+
+    /// The control planes that decide about an object.
+    fn engine_for(&self, object: &ObjectRef) -> &Engine<'_> {
+        let plain = self.plain.as_ref().filter(|plain| plain.objects.contains(object));
+        plain.map_or(self.engine, |plain| plain.engine)
     }
 
     /// The managed objects of a cluster.
@@ -431,7 +447,8 @@ impl ControlPlaneQuery for PlacedObjectQuery<'_> {
     fn action_by_marks(&self) -> Option<ControlPlaneAction> {
         let live = self.live.map(with_all_fields);
         let placement = self.context.find_placement(&self.desired.object)?;
-        let action = self.context.engine.reconcile_object(placement, self.cluster, live.as_ref())?;
+        let engine = self.context.engine_for(&self.desired.object);
+        let action = engine.reconcile_object(placement, self.cluster, live.as_ref())?;
         Some(self.desired.reveal_action(action))
     }
 }

@@ -9,6 +9,7 @@ use super::engine_syntax::{EngineSyntax, TemplateEngine, engine_of_name, find_en
 use super::ownership::FileUse;
 use federate_file_tree::RepoFile;
 use federate_kubernetes::sops::is_ciphertext;
+use federate_kubernetes::unfilled::{holds_variable, list_unfilled};
 use federate_kubernetes::{Finding, Object, ObjectRef, Origin, Severity, kinds, names};
 use federate_yaml::{Stream, Warning, WarningKind};
 
@@ -282,8 +283,9 @@ fn check_counts(value: &Value, group: &str, kind: &str) -> Result<(), Invalid> {
         let shown = match value.pointer(pointer) {
             None | Some(Value::Null) => continue,
             Some(Value::Number(count)) if is_count(count) => continue,
-            // Findings about what SOPS encrypted say who can read it.
+            // Findings about what SOPS encrypted, and about values that are not known, say who can read it.
             Some(Value::String(text)) if is_ciphertext(text) => continue,
+            Some(Value::String(text)) if holds_variable(text) && !list_unfilled(value).is_empty() => continue,
             Some(Value::Number(count)) => count.to_string(),
             // The value could be a credential.
             Some(_) => "not a number".to_owned(),

@@ -99,7 +99,7 @@ impl IgnoreRules {
 }
 
 /// The parent folders of a path, nearest first, each with the rest of the path.
-fn parent_folders(path: &str) -> impl Iterator<Item = (&str, &str)> {
+pub(crate) fn parent_folders(path: &str) -> impl Iterator<Item = (&str, &str)> {
     path.rmatch_indices('/').map(|(at, _)| (&path[..at], &path[at + 1..])).chain([("", path)])
 }
 

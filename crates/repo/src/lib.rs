@@ -33,6 +33,7 @@ pub mod pointer_file;
 mod repetitions;
 mod scope;
 mod selection;
+pub mod source_ignore;
 mod sources;
 mod unreadable;
 pub mod update;
@@ -52,7 +53,8 @@ pub use live_dump::{objects_of, read_live_objects};
 pub use ownership::{BuildRoot, BuildTool};
 pub use selection::{ConfigChoice, ReadOptions};
 pub use sources::{
-    Builds, RenamedObject, SourceBuild, SourceDestination, SourceObjects, SourceRecord, build_sources,
+    Builds, RenamedObject, SourceBuild, SourceDestination, SourceObjects, SourceRecord, UNKNOWN_VALUES,
+    build_sources,
 };
 pub use update::{ChangedFile, NeedsReload};
 

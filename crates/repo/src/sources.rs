@@ -22,13 +22,16 @@ use crate::{Claims, RepoFiles, Role, documents};
 
 mod described;
 mod descriptions;
+mod mistakes;
 mod origin;
 mod record;
+mod unknown_values;
 
 use descriptions::DescriptionWalk;
 use origin::OriginFinder;
 
 pub use record::{SourceBuild, SourceDestination, SourceRecord};
+pub use unknown_values::UNKNOWN_VALUES;
 
 /// What programs built from files of the repo.
 #[derive(Default)]

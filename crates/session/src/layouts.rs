@@ -7,6 +7,7 @@ use federate_gitops::name_kubeconfig_cluster;
 use federate_kubernetes::Object;
 use federate_kubernetes::names::safe_cluster;
 use federate_kubernetes::object::pointer_text;
+use federate_kubernetes::schema::find_nearest;
 use federate_repo::config::CLUSTER_PLACEHOLDER;
 use federate_repo::{BuildTool, Role, normalize_path};
 use serde_json::{Value, json};
@@ -56,6 +57,29 @@ pub struct ToolLayout {
     pub is_one_cluster: bool,
     /// Whether an Application goes to the cluster in which Argo CD runs, which no object names.
     pub uses_own_cluster: bool,
+    /// The clusters that may be others, by their names.
+    pub doubtful: Vec<DoubtfulCluster>,
+}
+
+/// A cluster to which an Application goes and that no cluster Secret and no inventory knows, while they know one of nearly this name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DoubtfulCluster {
+    /// The name in the Application.
+    pub name: String,
+    /// The name that is known.
+    pub similar: String,
+    /// The Application, and where it is.
+    pub named_by: String,
+}
+
+impl DoubtfulCluster {
+    /// What is doubtful, in a sentence.
+    pub fn describe(&self) -> String {
+        let Self { name, similar, named_by } = self;
+        format!(
+            "{named_by} goes to the cluster `{name}`, which no cluster Secret and no inventory names: did you mean `{similar}`?"
+        )
+    }
 }
 
 /// What the objects of Flux say about where it begins.
@@ -143,7 +167,7 @@ impl Session {
             let objects = self.list_objects();
             let describing: Vec<&Object> =
                 objects.iter().copied().filter(|object| federate_gitops::is_argo_source(object)).collect();
-            lay_out_argocd(&describing, &objects)
+            lay_out_argocd(self.cluster_names(), &describing, &objects)
         })
     }
 
@@ -154,7 +178,11 @@ impl Session {
             .map(|claimed| &claimed.object)
             .filter(|object| federate_gitops::is_argo_source(object))
             .collect();
-        lay_out_argocd(&describing, &[])
+        lay_out_argocd(self.cluster_names(), &describing, &[])
+    }
+
+    fn cluster_names(&self) -> BTreeSet<&str> {
+        self.clusters().iter().map(|cluster| &*cluster.name).collect()
     }
 
     /// All objects of the repo that are no policies, also those that kustomize builds from.
@@ -274,10 +302,11 @@ impl Session {
     }
 }
 
-/// The folder of these Applications and `ApplicationSet`s, and the clusters that they and the cluster Secrets among `objects` name.
-/// `None` if there are none.
-fn lay_out_argocd(describing: &[&Object], objects: &[&Object]) -> Option<ToolLayout> {
+/// The folder of these Applications and `ApplicationSet`s, and the clusters that they and the cluster Secrets among `objects` name,
+/// beside those of the inventory. `None` if there are none.
+fn lay_out_argocd(inventory: BTreeSet<&str>, describing: &[&Object], objects: &[&Object]) -> Option<ToolLayout> {
     let mut layout = ToolLayout::default();
+    let mut named: Vec<(&str, &Object)> = Vec::new();
     let mut folder: Option<String> = None;
     for object in describing {
         let own = object.origin.file.rsplit_once('/').map_or("", |(above, _)| above);
@@ -289,15 +318,25 @@ fn lay_out_argocd(describing: &[&Object], objects: &[&Object]) -> Option<ToolLay
             layout.uses_own_cluster = true;
         } else if !name.contains("{{") && safe_cluster(name).is_ok() {
             layout.clusters.insert(name.to_owned());
+            named.push((name, object));
         }
     }
     let folder = folder?;
+    let mut known = inventory;
     for object in objects {
         if object.id.kind == "Secret" && object.label("argocd.argoproj.io/secret-type") == Some("cluster") {
             let name = pointer_text(&object.body, "/stringData/name");
+            known.insert(name);
             layout.clusters.extend(safe_cluster(name).is_ok().then(|| name.to_owned()));
         }
     }
+    let known: Vec<&str> = known.into_iter().collect();
+    let doubtful = named.into_iter().filter(|(name, _)| !known.contains(name)).filter_map(|(name, by)| {
+        let similar = find_nearest(name, &known)?.to_owned();
+        let named_by = format!("{} ({}:{})", by.id, by.origin.file, by.origin.line);
+        Some(DoubtfulCluster { name: name.to_owned(), similar, named_by })
+    });
+    layout.doubtful = doubtful.collect();
     layout.sources = vec![json!({ "argocd": if folder.is_empty() { "." } else { &folder } })];
     Some(layout)
 }

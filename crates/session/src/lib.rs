@@ -46,6 +46,7 @@ mod member_contexts;
 #[cfg(feature = "live")]
 mod member_status;
 mod outages;
+mod plain_repo;
 mod policy_mismatches;
 pub mod provenance;
 #[cfg(feature = "live")]
@@ -64,7 +65,7 @@ pub use comparison::{FindingChanges, RenderedState, RevisionComparison};
 pub use explanation::{NamedObject, NotFound};
 #[cfg(feature = "live")]
 pub use federate_live::ServerOptions;
-pub use layouts::ToolLayout;
+pub use layouts::{DoubtfulCluster, ToolLayout};
 #[cfg(feature = "live")]
 pub use member_contexts::RepoContexts;
 #[cfg(feature = "live")]

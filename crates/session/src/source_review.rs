@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use federate_kubernetes::sops::{CiphertextForm, contains_ciphertext, find_ciphertext, is_encrypted};
+use federate_kubernetes::unfilled::list_unfilled;
 use federate_kubernetes::{Finding, Object, ObjectRef, Severity, finding};
 use federate_repo::config::UnplacedTemplates;
 use federate_repo::duplicates::differing_folders;
@@ -218,11 +219,16 @@ impl Session {
             let holds_values = || find_ciphertext(body) == Some(CiphertextForm::Values);
             (is_encrypted(body) && contains_ciphertext(body.get("spec").unwrap_or(body)))
                 || (claimed.role == Role::Bundle && holds_values())
+                || !list_unfilled(body).is_empty()
         });
         let mut findings: Vec<Finding> = broken
             .map(|claimed| {
                 let id = &claimed.object.id;
+                let unfilled = finding::join_names(&list_unfilled(&claimed.object.body).into_iter().collect::<Vec<_>>(), MAX_NAMES);
                 let message = match claimed.role {
+                    _ if !unfilled.is_empty() => {
+                        format!("{id} has values that are not known ({unfilled}), so that it cannot be read")
+                    }
                     Role::Bundle => format!(
                         "{id} is encrypted by SOPS, and what it places has no `sops` part: no reader could decrypt it"
                     ),
@@ -235,7 +241,7 @@ impl Session {
         let placed = self.placed_encrypted();
         let readable: Vec<&Object> = placed
             .iter()
-            .filter(|(_, form)| *form != CiphertextForm::Values)
+            .filter(|(_, form)| matches!(form, CiphertextForm::File | CiphertextForm::Document))
             .map(|(template, _)| &template.object)
             .collect();
         if let Some(first) = readable.first().filter(|_| !self.decrypts()) {

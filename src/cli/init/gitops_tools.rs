@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::NewFile;
 use federate_dialects::DIALECTS;
 use federate_kubernetes::Object;
+use federate_repo::source_ignore::{DEFAULT_PATTERNS, SOURCE_IGNORE_FILE};
 use federate_repo::{ReadOptions, load_repo};
 use federate_source::WorkTree;
 use federate_source::git::GitLocation;
@@ -19,15 +20,50 @@ const TOOL_FILES: [(&str, &str); 4] = [
     ("Chart.yaml", "Helm"),
 ];
 
-/// What tools do with the new files of the repo, one sentence for each tool.
-pub(super) fn collect_notes(repo: &Path, new: &[NewFile]) -> Vec<String> {
-    let names: Vec<String> =
-        new.iter().filter_map(|file| Some(file.path.file_name()?.to_string_lossy().into_owned())).collect();
-    let Some(folder) = new.first().and_then(|file| file.path.parent()) else { return Vec::new() };
+/// The file that keeps the new files of the repo out of what Flux builds; `None` if Flux builds none of them, if the repo is not the
+/// root of its git repository, or if there is such a file already, which is not changed.
+pub(super) fn draft_source_ignore(repo: &Path, new: &[NewFile]) -> Option<NewFile> {
+    let (names, folder) = list_names(new)?;
+    let (root, prefix) = find_root(repo, folder);
+    let is_root = std::fs::canonicalize(repo).ok() == std::fs::canonicalize(&root).ok();
+    let path = if repo == Path::new(".") { PathBuf::new() } else { repo.to_owned() };
+    let path = path.join(SOURCE_IGNORE_FILE);
+    let is_built = || list_applied(&root, &prefix).iter().any(|applied| applied.is_flux);
+    if !is_root || std::fs::symlink_metadata(&path).is_ok() || !is_built() {
+        return None;
+    }
+    let own = names.iter().map(|name| format!("/{}", join_path(&prefix, name)));
+    let mut text = "# What federate reads, and no cluster:\n".to_owned();
+    own.for_each(|line| text.push_str(&format!("{line}\n")));
+    text.push_str("# What Flux leaves out where there is no such file:\n");
+    for line in DEFAULT_PATTERNS {
+        text.push_str(line);
+        text.push('\n');
+    }
+    let what = "keeps these files out of what Flux applies".to_owned();
+    Some(NewFile { path, what, text })
+}
+
+/// The names of the new files, and the folder in which they are.
+fn list_names(new: &[NewFile]) -> Option<(Vec<String>, &Path)> {
+    let folder = new.first()?.path.parent()?;
+    let names = new.iter().filter_map(|file| Some(file.path.file_name()?.to_string_lossy().into_owned()));
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    Some((names.collect(), folder))
+}
+
+/// What tools do with the new files of the repo, one sentence for each tool. Flux leaves them out if a file was written for it.
+pub(super) fn collect_notes(repo: &Path, new: &[NewFile], flux_ignores: bool) -> Vec<String> {
+    let Some((names, folder)) = list_names(new) else { return Vec::new() };
+    let (root, prefix) = find_root(repo, folder);
     let mut notes = Vec::new();
     notes.extend(built_by(folder, &names));
-    notes.extend(applied_by(repo, folder, &names));
+    let applied = list_applied(&root, &prefix).into_iter();
+    notes.extend(
+        applied
+            .filter(|applied| !(applied.is_flux && flux_ignores))
+            .map(|applied| applied.describe(&prefix, &names)),
+    );
     notes
 }
 
@@ -62,39 +98,41 @@ struct AppliedFolder {
     is_flux: bool,
 }
 
-/// The notes about objects of Flux and Argo CD in the git repository whose folder contains the files.
-fn applied_by(repo: &Path, folder: &Path, names: &[String]) -> Vec<String> {
+/// The root of the git repository around a folder, and the path of the folder below it.
+fn find_root(repo: &Path, folder: &Path) -> (PathBuf, String) {
     let location = GitLocation::discover_around(folder).ok();
-    let (root, prefix) = match location.and_then(|location| Some((location.work_tree?, location.prefix))) {
+    match location.and_then(|location| Some((location.work_tree?, location.prefix))) {
         Some((root, prefix)) => (root, prefix),
         None => (PathBuf::from(repo), String::new()),
-    };
-    let Ok(tree) = WorkTree::open(&root) else { return Vec::new() };
+    }
+}
+
+/// The folders that objects of Flux and Argo CD in the git repository apply, if they contain the folder below its root.
+fn list_applied(root: &Path, prefix: &str) -> Vec<AppliedFolder> {
+    let Ok(tree) = WorkTree::open(root) else { return Vec::new() };
     let loaded = load_repo(&tree, &ReadOptions::default(), &DIALECTS);
     let objects = loaded.repo.templates.iter().map(|template| &template.object);
-    objects
-        .flat_map(applied_folders)
-        .filter(|applied| {
-            let rest = prefix.strip_prefix(applied.folder.as_str());
-            applied.folder.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        })
-        .map(|applied| {
-            let from =
-                prefix.strip_prefix(applied.folder.as_str()).unwrap_or_default().trim_start_matches('/');
-            let paths: Vec<String> = names
-                .iter()
-                .map(|name| if from.is_empty() { name.clone() } else { format!("{from}/{name}") })
-                .collect();
-            let how = if applied.is_flux {
-                let lines: Vec<String> =
-                    names.iter().map(|name| format!("/{}", join_path(&prefix, name))).collect();
-                format!("list {} in .sourceignore at the root of the repository", lines.join(", "))
-            } else {
-                format!("set `spec.source.directory.exclude: '{{{}}}'` in it", paths.join(","))
-            };
-            format!("{} applies this folder to a cluster, with {}: {how}", applied.by, names.join(", "))
-        })
-        .collect()
+    let contains = |applied: &AppliedFolder| {
+        let rest = prefix.strip_prefix(applied.folder.as_str());
+        applied.folder.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    objects.flat_map(applied_folders).filter(contains).collect()
+}
+
+impl AppliedFolder {
+    /// What is applied with the files in a folder, and how to keep them out of it.
+    fn describe(&self, prefix: &str, names: &[String]) -> String {
+        let from = prefix.strip_prefix(self.folder.as_str()).unwrap_or_default().trim_start_matches('/');
+        let how = if self.is_flux {
+            let lines: Vec<String> =
+                names.iter().map(|name| format!("/{}", join_path(prefix, name))).collect();
+            format!("list {} in {SOURCE_IGNORE_FILE} at the root of the repository", lines.join(", "))
+        } else {
+            let paths: Vec<String> = names.iter().map(|name| join_path(from, name)).collect();
+            format!("set `spec.source.directory.exclude: '{{{}}}'` in it", paths.join(","))
+        };
+        format!("{} applies this folder to a cluster, with {}: {how}", self.by, names.join(", "))
+    }
 }
 
 fn join_path(folder: &str, name: &str) -> String {

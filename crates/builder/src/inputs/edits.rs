@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use federate_repo::build::{BuildError, KustomizationJob, KustomizationRules};
 use federate_repo::file_tree::EntryKind;
+use federate_repo::source_ignore::SourceIgnore;
 
 use super::{KUSTOMIZATION_NAMES, MAX_FILES, Reader, join_path, refuse_build};
 
@@ -64,7 +65,8 @@ impl Reader<'_> {
     /// Adds a kustomization that lists the files of a folder without one.
     fn generate_kustomization(&mut self, folder: &str) -> Result<(), BuildError> {
         let mut resources = Vec::new();
-        self.list_resources(folder, "", MAX_DEPTH, &mut resources)?;
+        let mut ignored = SourceIgnore::read(self.source, folder);
+        self.list_resources(folder, "", MAX_DEPTH, &mut ignored, &mut resources)?;
         let kustomization = json!({"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": resources});
         let [name, ..] = KUSTOMIZATION_NAMES;
         self.add_bytes(join_path(folder, name), kustomization.to_string().into_bytes())
@@ -76,12 +78,14 @@ impl Reader<'_> {
             .any(|name| matches!(self.kind_of(&join_path(folder, name)), Some(EntryKind::File)))
     }
 
-    /// Lists the resources of a generated kustomization, relative to its folder: hidden files count, too.
+    /// Lists the resources of a generated kustomization, relative to its folder: hidden files count, too, and those that Flux leaves
+    /// out do not.
     fn list_resources(
         &self,
         root: &str,
         below: &str,
         depth: usize,
+        ignored: &mut SourceIgnore,
         resources: &mut Vec<String>,
     ) -> Result<(), BuildError> {
         if depth == 0 {
@@ -89,12 +93,16 @@ impl Reader<'_> {
             return Err(refuse_build(None, why, None));
         }
         let folder = if below.is_empty() { root.to_owned() } else { join_path(root, below) };
+        ignored.add_folder(self.source, &folder);
         let entries = self.source.list_folder(&folder);
         let mut entries =
             entries.map_err(|why| refuse_build(None, format!("`{folder}` cannot be listed: {why}"), None))?;
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         for entry in entries {
             let path = join_path(below, &entry.name);
+            if ignored.ignores_path(&join_path(&folder, &entry.name), entry.kind == EntryKind::Folder) {
+                continue;
+            }
             match entry.kind {
                 EntryKind::File => {
                     let extension = entry.name.rsplit_once('.').map_or("", |(_, extension)| extension);
@@ -104,7 +112,7 @@ impl Reader<'_> {
                 EntryKind::Folder if self.has_kustomization(&join_path(&folder, &entry.name)) => {
                     resources.push(path);
                 }
-                EntryKind::Folder => self.list_resources(root, &path, depth - 1, resources)?,
+                EntryKind::Folder => self.list_resources(root, &path, depth - 1, ignored, resources)?,
                 _ => {}
             }
             if resources.len() > MAX_FILES {

@@ -15,7 +15,7 @@ use super::clusters::SECRET_TYPE;
 use super::reader::ArgoReader;
 use crate::description::{
     BuildChanges, DescribedJob, DescribedSource, DescriptionError, DirectoryFiles, FolderContent,
-    KustomizationRules, Note, inspect_folder, is_packaged_chart, list_texts,
+    KustomizationRules, Note, inspect_folder, is_packaged_chart, list_texts, refuse_path,
 };
 use crate::flux::read_local_path;
 use crate::remote_reference::{RemoteReference, read_argo_chart};
@@ -98,6 +98,7 @@ impl ArgoReader<'_> {
                 namespace: Some(if namespace.is_empty() { "default" } else { namespace }.to_owned()),
                 changes: BuildChanges::default(),
                 application: Some(name.to_owned()),
+                unknown: Vec::new(),
             });
         }
         Ok(described)
@@ -176,7 +177,7 @@ impl ArgoReader<'_> {
             is_packaged_chart(&path) && matches!(find_entry(self.tree, &path), Some(EntryKind::File));
         let content = if is_package { None } else { inspect_folder(self.tree, &path) };
         if content.is_none() && !is_package {
-            return Err(DescriptionError::new(&pointer, format!("`{path}` is not a folder of the repo")));
+            return Err(refuse_path(self.tree, &pointer, &path, "a folder"));
         }
         let source = match content {
             Some(_) => merge_overrides(self.tree, &path, environment.name, source)

@@ -13,11 +13,11 @@ use federate_kubernetes::hex::to_hex;
 use federate_kubernetes::object::{field_text, pointer_text};
 
 use super::post_renderers::read_post_rendering;
-use super::references::Reference;
+use super::references::{Reference, ReferencedData};
 use super::{FluxReader, SERVICE_ACCOUNT, SUSPENDED, namespace_of, read_local_path, require_git};
 use crate::description::{
     BuildChanges, DescribedChart, DescribedJob, DescribedSource, DescriptionError, FolderContent, Note,
-    inspect_folder, is_packaged_chart, list_texts, read_map,
+    UnknownReason, UnknownValues, inspect_folder, is_packaged_chart, list_texts, read_map, refuse_path,
 };
 use crate::helm_parameters::{ParameterSetter, ValueType};
 use crate::known_fields::{FieldWithoutEffect, KnownFields, KnownMap};
@@ -115,6 +115,7 @@ impl<'f> FluxReader<'f> {
             "" => format!("{target}-{}", object.id.name),
             name => name.to_owned(),
         };
+        let (set, unknown) = self.read_values(object, spec)?;
         let is_true = |pointer: &str| spec.pointer(pointer) == Some(&Value::Bool(true));
         let described = DescribedChart {
             release: shorten_release(release),
@@ -124,7 +125,7 @@ impl<'f> FluxReader<'f> {
                 .get("valuesFiles")
                 .and_then(Value::as_array)
                 .is_some_and(|all| !all.is_empty()),
-            set: self.read_values(object, spec)?,
+            set,
             skips_crds: pointer_text(spec, "/install/crds") == "Skip" || is_true("/install/skipCRDs"),
             skips_schema: is_true("/install/disableSchemaValidation"),
             drops_hooks: is_true("/install/disableHooks"),
@@ -144,6 +145,7 @@ impl<'f> FluxReader<'f> {
             application: None,
             unknown_destination: None,
             kube_config: spec.get("kubeConfig").filter(|config| !config.is_null()).cloned(),
+            unknown,
         })
     }
 
@@ -170,7 +172,7 @@ impl<'f> FluxReader<'f> {
         if is_package || inspect_folder(self.tree, &path).is_some_and(FolderContent::has_chart) {
             return Ok((path, root));
         }
-        Err(DescriptionError::new(&pointer, format!("`{path}` is not a chart of the repo")))
+        Err(refuse_path(self.tree, &pointer, &path, "a chart"))
     }
 
     /// The paths of the values files, which stand in place of the chart's own. `folder` is where they are.
@@ -192,20 +194,36 @@ impl<'f> FluxReader<'f> {
         Ok(paths)
     }
 
-    /// The values that win over those of the files.
-    fn read_values(&self, object: &Object, spec: &Value) -> Result<Map<String, Value>, DescriptionError> {
+    /// The values that win over those of the files, and those that are not known.
+    fn read_values(
+        &self,
+        object: &Object,
+        spec: &Value,
+    ) -> Result<(Map<String, Value>, Vec<UnknownValues>), DescriptionError> {
         let own = match spec.get("values") {
             None | Some(Value::Null) => Map::new(),
             Some(Value::Object(own)) => own.clone(),
             Some(_) => return Err(DescriptionError::new("/spec/values", "its values are not a map")),
         };
-        let mut set = Map::new();
+        let (mut set, mut unknown) = (Map::new(), Vec::new());
         let mut setter = ParameterSetter::default();
         let from = spec.get("valuesFrom").and_then(Value::as_array).into_iter().flatten();
         for (index, value) in from.enumerate() {
             let reference = Reference::new(object, value, format!("/spec/valuesFrom/{index}"));
-            let Some(text) = self.find_value(&reference, value)? else { continue };
+            let key = match field_text(value, "valuesKey") {
+                "" => "values.yaml",
+                key => key,
+            };
             let target = field_text(value, "targetPath");
+            let (text, is_literal) = match self.find_value(&reference, key)? {
+                ReferencedValue::None => continue,
+                ReferencedValue::Known(text) => (text, value.get("literal") == Some(&Value::Bool(true))),
+                // What is a single value is seen where it is used.
+                ReferencedValue::Unknown(values) => {
+                    unknown.push(values);
+                    (if target.is_empty() { String::new() } else { format!("${{{key}}}") }, true)
+                }
+            };
             if target.is_empty() {
                 let read = federate_yaml::read_as_go(&text).map_err(|error| error.to_string());
                 match read {
@@ -219,36 +237,48 @@ impl<'f> FluxReader<'f> {
                 continue;
             }
             merge_maps(&mut set, &own);
-            let is_literal = value.get("literal") == Some(&Value::Bool(true));
             let (entry, value_type) = write_entry(target, &text, is_literal);
             setter
                 .set_entries(&mut set, &entry, value_type)
                 .map_err(|why| DescriptionError::new(&format!("{}/targetPath", reference.pointer), why))?;
         }
         merge_maps(&mut set, &own);
-        Ok(set)
+        Ok((set, unknown))
     }
 
-    /// The value that a reference names; `None` if it is missing and may be.
-    fn find_value(
-        &self,
-        reference: &Reference<'_>,
-        value: &Value,
-    ) -> Result<Option<String>, DescriptionError> {
+    /// The value that a reference names.
+    fn find_value(&self, reference: &Reference<'_>, key: &str) -> Result<ReferencedValue, DescriptionError> {
         if !matches!(reference.kind, "ConfigMap" | "Secret") {
             return Err(reference.refuse("is neither a ConfigMap nor a Secret"));
         }
-        let Some(mut data) = self.references.find_data(reference)? else { return Ok(None) };
-        let key = match field_text(value, "valuesKey") {
-            "" => "values.yaml",
-            key => key,
+        let values = match self.references.find_data(reference)? {
+            ReferencedData::None => return Ok(ReferencedValue::None),
+            ReferencedData::Missing(values) => values,
+            ReferencedData::Found { mut known, encrypted } => {
+                return match known.remove(key) {
+                    Some(text) => Ok(ReferencedValue::Known(text)),
+                    None if encrypted.contains(key) => {
+                        let values = reference.describe_unknown(UnknownReason::Encrypted);
+                        Ok(ReferencedValue::Unknown(UnknownValues {
+                            keys: [key.to_owned()].into(),
+                            ..values
+                        }))
+                    }
+                    None if reference.is_optional => Ok(ReferencedValue::None),
+                    None => Err(reference.refuse(&format!("has no key `{key}`"))),
+                };
+            }
         };
-        match data.remove(key) {
-            None if reference.is_optional => Ok(None),
-            None => Err(reference.refuse(&format!("has no key `{key}`"))),
-            found => Ok(found),
-        }
+        Ok(ReferencedValue::Unknown(UnknownValues { keys: [key.to_owned()].into(), ..values }))
     }
+}
+
+/// The value of a key of an object.
+enum ReferencedValue {
+    /// There is none, and there need not be.
+    None,
+    Known(String),
+    Unknown(UnknownValues),
 }
 
 /// The entry that sets a value at a path. What is in quotes is a text, and so is what is literal.

@@ -11,12 +11,12 @@ use federate_file_tree::{find_entry, normalize_path};
 use federate_kubernetes::Object;
 use federate_kubernetes::object::field_text;
 
-use super::references::Reference;
-use super::substitution::{Substitution, Variables, is_variable_name};
+use super::references::{Reference, ReferencedData};
+use super::substitution::{Substitution, is_variable_name};
 use super::{FluxReader, SERVICE_ACCOUNT, SUSPENDED, namespace_of, read_local_path, require_git};
 use crate::description::{
-    BuildChanges, DescribedJob, DescribedSource, DescriptionError, KustomizationRules, Note, inspect_folder,
-    list_texts, read_map,
+    BuildChanges, DescribedJob, DescribedSource, DescriptionError, KustomizationRules, Note, UnknownReason,
+    UnknownValues, inspect_folder, list_texts, read_map, refuse_path,
 };
 use crate::known_fields::{KnownFields, KnownMap};
 
@@ -94,13 +94,13 @@ impl FluxReader<'_> {
             path = copy;
         }
         if inspect_folder(self.tree, &path).is_none() {
-            return Err(DescriptionError::new("/spec/path", format!("`{path}` is not a folder of the repo")));
+            return Err(refuse_path(self.tree, "/spec/path", &path, "a folder"));
         }
         let edits = self.list_edits(spec, &path);
         let post_build = spec.get("postBuild").filter(|post| post.is_object());
-        let substitution = match post_build {
+        let (substitution, unknown) = match post_build {
             Some(post_build) => self.read_substitution(object, post_build, notes)?,
-            None => None,
+            None => (None, Vec::new()),
         };
         Ok(DescribedSource {
             path,
@@ -115,6 +115,7 @@ impl FluxReader<'_> {
             application: None,
             unknown_destination: None,
             kube_config: spec.get("kubeConfig").filter(|config| !config.is_null()).cloned(),
+            unknown,
         })
     }
 
@@ -153,13 +154,48 @@ impl FluxReader<'_> {
             .map_or(true, |path| path.is_empty() || find_entry(self.tree, &path).is_some())
     }
 
+    /// What is substituted, and the values for it that are not known.
     fn read_substitution(
         &self,
         object: &Object,
         post_build: &Value,
         notes: &mut Vec<Note>,
-    ) -> Result<Option<Substitution>, DescriptionError> {
-        let mut variables = Variables::new();
+    ) -> Result<(Option<Substitution>, Vec<UnknownValues>), DescriptionError> {
+        let is_strict = self.settings.has_strict_substitution;
+        let mut all = Substitution { is_strict, ..Substitution::default() };
+        let unknown = self.add_references(object, post_build, &mut all, notes)?;
+        for (key, value) in read_map(post_build.get("substitute")) {
+            let Some(text) = value.as_str() else {
+                let pointer = format!("/spec/postBuild/substitute/{}", federate_yaml::pointer::escape(&key));
+                return Err(DescriptionError::new(
+                    &pointer,
+                    format!("the value of the variable `{key}` is not a text"),
+                )
+                .with_help("write the value in quotes"));
+            };
+            all.set_known(key, text);
+        }
+        let is_always = field_text(post_build, "substituteStrategy") == "Always";
+        if all.variables.is_empty() && unknown.is_empty() && !is_always {
+            return Ok((None, unknown));
+        }
+        if let Some(name) = all.variables.keys().chain(&all.unknown).find(|name| !is_variable_name(name)) {
+            return Err(DescriptionError::new(
+                "/spec/postBuild",
+                format!("`{name}` is not the name of a variable"),
+            ));
+        }
+        Ok((Some(all), unknown))
+    }
+    /// Adds the variables of the objects that are referred to. Returns the values that are not known.
+    fn add_references(
+        &self,
+        object: &Object,
+        post_build: &Value,
+        all: &mut Substitution,
+        notes: &mut Vec<Note>,
+    ) -> Result<Vec<UnknownValues>, DescriptionError> {
+        let mut unknown = Vec::new();
         let from = post_build.get("substituteFrom").and_then(Value::as_array).into_iter().flatten();
         for (index, reference) in from.enumerate() {
             let pointer = format!("/spec/postBuild/substituteFrom/{index}");
@@ -172,31 +208,24 @@ impl FluxReader<'_> {
                 notes.push(Note::field_without_effect(&reference.pointer, message));
                 continue;
             }
-            if let Some(data) = self.references.find_data(&reference)? {
-                variables.extend(data.into_iter().map(|(key, value)| (key, value.replace('\n', ""))));
+            match self.references.find_data(&reference)? {
+                ReferencedData::None => {}
+                ReferencedData::Missing(values) => {
+                    all.lacks_source = true;
+                    unknown.push(values);
+                }
+                ReferencedData::Found { known, encrypted } => {
+                    for (key, value) in known {
+                        all.set_known(key, &value);
+                    }
+                    all.set_unknown(&encrypted);
+                    if !encrypted.is_empty() {
+                        let values = reference.describe_unknown(UnknownReason::Encrypted);
+                        unknown.push(UnknownValues { keys: encrypted, ..values });
+                    }
+                }
             }
         }
-        for (key, value) in read_map(post_build.get("substitute")) {
-            let Some(text) = value.as_str() else {
-                let pointer = format!("/spec/postBuild/substitute/{}", federate_yaml::pointer::escape(&key));
-                return Err(DescriptionError::new(
-                    &pointer,
-                    format!("the value of the variable `{key}` is not a text"),
-                )
-                .with_help("write the value in quotes"));
-            };
-            variables.insert(key, text.replace('\n', ""));
-        }
-        let is_always = field_text(post_build, "substituteStrategy") == "Always";
-        if variables.is_empty() && !is_always {
-            return Ok(None);
-        }
-        if let Some(name) = variables.keys().find(|name| !is_variable_name(name)) {
-            return Err(DescriptionError::new(
-                "/spec/postBuild",
-                format!("`{name}` is not the name of a variable"),
-            ));
-        }
-        Ok(Some(Substitution { variables, is_strict: self.settings.has_strict_substitution }))
+        Ok(unknown)
     }
 }

@@ -1,6 +1,6 @@
 //! The `ConfigMap`s and `Secret`s of the repo to which objects of Flux refer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,13 +8,32 @@ use serde_json::Value;
 
 use federate_kubernetes::Object;
 use federate_kubernetes::object::{field_text, string_map};
-use federate_kubernetes::sops::is_encrypted;
+use federate_kubernetes::schema::find_nearest;
+use federate_kubernetes::sops::holds_ciphertext;
 
 use super::namespace_of;
-use crate::description::DescriptionError;
+use crate::description::{DescriptionError, UnknownReason, UnknownValues};
 
 /// Objects by kind, namespace and name.
-pub(super) struct ReferencedObjects<'f>(BTreeMap<(&'f str, String, &'f str), &'f Object>);
+pub(super) struct ReferencedObjects<'f> {
+    objects: BTreeMap<(&'f str, String, &'f str), &'f Object>,
+    missing_is_unknown: bool,
+}
+
+/// What is known of the data of an object.
+pub(super) enum ReferencedData {
+    /// There is none, and there need not be.
+    None,
+    /// The object is not in the repo.
+    Missing(UnknownValues),
+    /// What the object has.
+    Found {
+        /// Texts by their keys.
+        known: BTreeMap<String, String>,
+        /// The keys whose values SOPS encrypted.
+        encrypted: BTreeSet<String>,
+    },
+}
 
 /// A reference to a `ConfigMap` or a `Secret` in the namespace of an object.
 pub(super) struct Reference<'r> {
@@ -38,6 +57,13 @@ impl<'r> Reference<'r> {
         }
     }
 
+    /// Values of the object that are not known.
+    pub(super) fn describe_unknown(&self, reason: UnknownReason) -> UnknownValues {
+        let Self { kind, name, namespace, .. } = self;
+        let holder = format!("{kind} {namespace}/{name}");
+        UnknownValues { holder, keys: BTreeSet::new(), reason, pointer: self.pointer.clone() }
+    }
+
     pub(super) fn refuse(&self, why: &str) -> DescriptionError {
         let Self { kind, name, namespace, .. } = self;
         DescriptionError::new(&self.pointer, format!("{kind} {namespace}/{name} {why}"))
@@ -45,50 +71,71 @@ impl<'r> Reference<'r> {
 }
 
 impl<'f> ReferencedObjects<'f> {
-    pub(super) fn new(objects: impl Iterator<Item = &'f Object>) -> Self {
+    /// If `missing_is_unknown`, what is missing has values that are not known; otherwise, it may be built yet.
+    pub(super) fn new(objects: impl Iterator<Item = &'f Object>, missing_is_unknown: bool) -> Self {
         let data = objects.filter(|object| {
             object.id.api_version == "v1" && matches!(object.id.kind.as_str(), "ConfigMap" | "Secret")
         });
-        Self(
-            data.map(|object| {
-                ((object.id.kind.as_str(), namespace_of(object), object.id.name.as_str()), object)
-            })
-            .collect(),
-        )
+        let objects = data
+            .map(|object| ((object.id.kind.as_str(), namespace_of(object), object.id.name.as_str()), object))
+            .collect();
+        Self { objects, missing_is_unknown }
     }
 
-    /// The data of the object that a reference names; `None` if it is missing and may be.
-    pub(super) fn find_data(
-        &self,
-        reference: &Reference<'_>,
-    ) -> Result<Option<BTreeMap<String, String>>, DescriptionError> {
+    /// The data of the object that a reference names.
+    pub(super) fn find_data(&self, reference: &Reference<'_>) -> Result<ReferencedData, DescriptionError> {
         let Reference { kind, name, namespace, is_optional, .. } = reference;
-        let Some(object) = self.0.get(&(*kind, namespace.clone(), *name)) else {
-            if *is_optional {
-                return Ok(None);
-            }
-            let why = format!("the repo has no {kind} {namespace}/{name}");
-            return Err(DescriptionError::new(&reference.pointer, why)
-                .with_help("commit it, or mark the reference as optional"));
+        let Some(object) = self.objects.get(&(*kind, namespace.clone(), *name)) else {
+            return if *is_optional {
+                Ok(ReferencedData::None)
+            } else if self.missing_is_unknown {
+                let similar = self.find_similar(reference);
+                Ok(ReferencedData::Missing(reference.describe_unknown(UnknownReason::Missing { similar })))
+            } else {
+                Err(reference.refuse("is not in the repo"))
+            };
         };
-        if *kind == "ConfigMap" {
-            return Ok(Some(string_map(object.body.get("data")).into_iter().collect()));
+        let is_secret = *kind == "Secret";
+        let (mut known, mut encrypted) = (BTreeMap::new(), BTreeSet::new());
+        for (field, is_encoded) in [("data", is_secret), ("stringData", false)] {
+            if field == "stringData" && !is_secret {
+                continue;
+            }
+            for (key, written) in string_map(object.body.get(field)) {
+                let decoded = || decode_base64(&written).and_then(|bytes| String::from_utf8(bytes).ok());
+                let text = if is_encoded && !holds_ciphertext(&written) {
+                    decoded().ok_or_else(|| {
+                        let why = format!("has a value that is not a text in base64 under `{field}.{key}`");
+                        reference.refuse(&why)
+                    })?
+                } else {
+                    written
+                };
+                if holds_ciphertext(&text) {
+                    known.remove(&key);
+                    encrypted.insert(key);
+                } else {
+                    encrypted.remove(&key);
+                    known.insert(key, text);
+                }
+            }
         }
-        if is_encrypted(&object.body) {
-            return Err(reference.refuse("is encrypted by SOPS, so that its values are not known").with_help(
-                "keep what is not secret in a ConfigMap, or let what is built refer to the Secret by its name",
-            ));
+        Ok(ReferencedData::Found { known, encrypted })
+    }
+
+    /// The object that is meant by a reference to one that is not there: in another namespace, or with a similar name.
+    fn find_similar(&self, reference: &Reference<'_>) -> Option<String> {
+        let Reference { kind, name, namespace, .. } = reference;
+        let all = self.objects.keys();
+        let elsewhere = all.clone().find(|(other, _, same)| other == kind && same == name);
+        if let Some((_, other, _)) = elsewhere {
+            return Some(format!("{kind} {other}/{name}"));
         }
-        let mut data = BTreeMap::new();
-        for (key, value) in string_map(object.body.get("data")) {
-            let text = decode_base64(&value).and_then(|bytes| String::from_utf8(bytes).ok());
-            let text = text.ok_or_else(|| {
-                reference.refuse(&format!("has a value that is not a text in base64 under `data.{key}`"))
-            })?;
-            data.insert(key, text);
-        }
-        data.extend(string_map(object.body.get("stringData")));
-        Ok(Some(data))
+        let names: Vec<&str> = all
+            .filter(|(other, own, _)| other == kind && own == namespace)
+            .map(|(_, _, name)| *name)
+            .collect();
+        find_nearest(name, &names).map(|near| format!("{kind} {namespace}/{near}"))
     }
 }
 

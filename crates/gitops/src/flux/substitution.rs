@@ -4,7 +4,7 @@
 //! for `$`. Values are not substituted again. If substitution is strict, a variable without a value and without a default is an
 //! error. A length and a position count bytes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::glob::{GlobBudget, trim_longest, trim_shortest};
 
@@ -22,8 +22,38 @@ pub type Variables = BTreeMap<String, String>;
 pub struct Substitution {
     /// The variables.
     pub variables: Variables,
+    /// The variables whose values are not known: they stay as they are written.
+    pub unknown: BTreeSet<String>,
+    /// Whether all other variables are unknown, too, because a source of variables is missing.
+    pub lacks_source: bool,
     /// Whether a variable without a value and a default is an error.
     pub is_strict: bool,
+}
+
+impl Substitution {
+    /// Gives a variable a value, in place of one before. Line breaks are taken out of it.
+    pub(super) fn set_known(&mut self, name: String, value: &str) {
+        self.unknown.remove(&name);
+        self.variables.insert(name, value.replace('\n', ""));
+    }
+
+    /// Takes what is known of variables away, whose last values are not known.
+    pub(super) fn set_unknown(&mut self, names: &BTreeSet<String>) {
+        self.variables.retain(|name, _| !names.contains(name));
+        self.unknown.extend(names.iter().cloned());
+    }
+
+    fn is_unknown(&self, name: &str) -> bool {
+        self.unknown.contains(name) || (self.lacks_source && !self.variables.contains_key(name))
+    }
+}
+
+/// A text with its variables.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct SubstitutedText {
+    pub(crate) text: String,
+    /// The variables that stay in it, because their values are not known.
+    pub(crate) unfilled: BTreeSet<String>,
 }
 
 /// What is done with the value of a variable.
@@ -53,9 +83,17 @@ pub(crate) fn is_variable_name(name: &str) -> bool {
 }
 
 /// Replaces the variables in a text. The error says what cannot be read.
-pub(crate) fn substitute_variables(text: &str, substitution: &Substitution) -> Result<String, String> {
-    let mut scanner =
-        Scanner { text: text.chars().collect(), at: 0, substitution, budget: GlobBudget::default() };
+pub(crate) fn substitute_variables(
+    text: &str,
+    substitution: &Substitution,
+) -> Result<SubstitutedText, String> {
+    let mut scanner = Scanner {
+        text: text.chars().collect(),
+        at: 0,
+        substitution,
+        budget: GlobBudget::default(),
+        unfilled: BTreeSet::new(),
+    };
     let mut out = String::with_capacity(text.len());
     while scanner.at < scanner.text.len() {
         if scanner.skip_start() {
@@ -65,7 +103,7 @@ pub(crate) fn substitute_variables(text: &str, substitution: &Substitution) -> R
         }
         check_size(out.len())?;
     }
-    Ok(out)
+    Ok(SubstitutedText { text: out, unfilled: scanner.unfilled })
 }
 
 fn check_size(bytes: usize) -> Result<(), String> {
@@ -90,6 +128,7 @@ struct Scanner<'s> {
     at: usize,
     substitution: &'s Substitution,
     budget: GlobBudget,
+    unfilled: BTreeSet<String>,
 }
 
 impl Scanner<'_> {
@@ -163,6 +202,7 @@ impl Scanner<'_> {
         if depth > MAX_DEPTH {
             return Err(format!("variables are nested more than {MAX_DEPTH} levels deep"));
         }
+        let start = self.at - 2;
         let is_length = self.skip_character('#');
         let is_name = |c: char| c == '_' || c.is_alphanumeric();
         let name = self.read_text(&is_name, false, Escapes::None);
@@ -174,6 +214,10 @@ impl Scanner<'_> {
             if is_length { Operator::Length } else { self.read_arguments(&name, &mut arguments, depth)? };
         if !self.skip_character('}') {
             return Err(format!("`${{{name}` is not followed by an operator or by `}}`"));
+        }
+        if self.substitution.is_unknown(&name) {
+            self.unfilled.insert(name);
+            return Ok(self.text.get(start..self.at).unwrap_or_default().iter().collect());
         }
         let value = self.substitution.variables.get(&name);
         if value.is_none() && self.substitution.is_strict && operator != Operator::Default {
@@ -347,7 +391,8 @@ mod tests {
     fn expressions_are_those_of_flux() {
         let variables = [("a", "Value"), ("empty", ""), ("n", "3"), ("p", "a/b/c.tar.gz")];
         let variables: Variables = variables.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-        let strict = Substitution { variables: variables.clone(), is_strict: true };
+        let strict =
+            Substitution { variables: variables.clone(), is_strict: true, ..Substitution::default() };
         for (text, expected) in [
             ("x: ${a}", Some("x: Value")),
             ("${none}", None),
@@ -378,16 +423,37 @@ mod tests {
             ("${a:}", None),
         ] {
             let found = substitute_variables(text, &strict);
-            assert_eq!(found.as_deref().ok(), expected, "{text}: {found:?}");
+            assert_eq!(found.as_ref().ok().map(|found| found.text.as_str()), expected, "{text}: {found:?}");
         }
-        let lenient = Substitution { variables, is_strict: false };
-        assert_eq!(substitute_variables("[${none}${#none}]", &lenient).as_deref(), Ok("[0]"));
+        let lenient = Substitution { variables, ..Substitution::default() };
+        assert_eq!(substitute_variables("[${none}${#none}]", &lenient).unwrap().text, "[0]");
+    }
+
+    #[test]
+    fn variables_without_known_values_stay() {
+        let variables: Variables = [("a".to_owned(), "A".to_owned())].into();
+        let mut substitution = Substitution {
+            variables,
+            unknown: ["s".to_owned()].into(),
+            is_strict: true,
+            ..Substitution::default()
+        };
+        let text = "${a}-${s}-${s:=${a}}-${#s}-$${s}";
+        let found = substitute_variables(text, &substitution).unwrap();
+        assert_eq!(
+            (found.text.as_str(), found.unfilled),
+            ("A-${s}-${s:=${a}}-${#s}-${s}", ["s".to_owned()].into())
+        );
+        assert!(substitute_variables("${other}", &substitution).is_err());
+        substitution.lacks_source = true;
+        let found = substitute_variables("${a}-${other:=x}", &substitution).unwrap();
+        assert_eq!((found.text.as_str(), found.unfilled), ("A-${other:=x}", ["other".to_owned()].into()));
     }
 
     #[test]
     fn the_work_has_limits() {
         let variables: Variables = [("v".to_owned(), "a".repeat(1 << 20))].into();
-        let substitution = Substitution { variables, is_strict: true };
+        let substitution = Substitution { variables, is_strict: true, ..Substitution::default() };
         for text in [
             "${v}".repeat(10),
             "${v//a/aaaaaaaa}".to_owned(),

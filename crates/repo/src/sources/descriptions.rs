@@ -10,16 +10,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use federate_file_tree::{is_folder, is_within};
 use federate_gitops::vendored::VENDOR_HELP;
 use federate_gitops::{
-    ArgoReader, ArgoSettings, BuildChanges, DescribedJob, DescribedSource, DescriptionError, FluxReader,
-    FluxSettings, GenerationUsage, KustomizationRules, Note, OwnRepository, is_argo_source, is_flux_source,
-    name_kubeconfig_cluster,
+    ArgoReader, ArgoSettings, BuildChanges, DescribedJob, DescribedSource, DescriptionError, FluxCharts,
+    FluxReader, FluxSettings, GenerationUsage, KustomizationRules, Note, OwnRepository, is_argo_source,
+    is_flux_source, name_kubeconfig_cluster,
 };
 use federate_kubernetes::finding::join_names;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, Severity};
 use serde_json::{Map, Value};
 
 use super::described::{drop_repeated, list_job, read_files, record_source, substitute_output};
+use super::mistakes::{ClusterFolders, review_repository, review_version};
 use super::owned_identity;
+use super::unknown_values::UnknownUses;
 use super::{
     ApiClasses, Builds, BuiltSource, BuiltVariant, DescribingEntry, JobResults, Jobs, ParsedOutput, Runner,
 };
@@ -133,6 +135,7 @@ pub(super) struct DescriptionWalk<'r, 'f> {
     finished: Vec<FinishedSource>,
     /// The addresses of git repositories that were all taken for this repo, although at most one of them is it.
     assumed: BTreeSet<String>,
+    unknown: UnknownUses,
 }
 
 impl<'r, 'f> DescriptionWalk<'r, 'f> {
@@ -153,6 +156,7 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
             known: BTreeMap::new(),
             finished: Vec::new(),
             assumed: BTreeSet::new(),
+            unknown: UnknownUses::default(),
         }
     }
 
@@ -171,7 +175,10 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
         let mut unread = self.find_written(builds);
         for level in 0.. {
             unread.extend(self.build_level(sources, builds));
-            let (read, failed) = self.read_level(&unread, builds);
+            let (mut read, mut failed) = self.read_level(&unread, false, builds);
+            if read.is_empty() && !failed.is_empty() {
+                (read, failed) = self.read_without_missing(failed, builds);
+            }
             if read.is_empty() {
                 for (index, error) in failed.iter().filter(|(_, error)| error.is_about_reference) {
                     let object = self.found.get(*index).map(|found| &found.object);
@@ -190,8 +197,39 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
         builds.findings.extend(self.report_cycles());
         builds.findings.extend(self.report_placed_everywhere());
         builds.findings.extend(self.report_assumed());
+        builds.findings.extend(std::mem::take(&mut self.unknown).into_findings());
+        builds.findings.extend(self.review_mistakes(describing));
         builds.describing.extend(self.found.iter().map(|found| found.object.clone()));
         self.join_restricted()
+    }
+
+    /// The warnings about mistakes with which less is built than is meant.
+    fn review_mistakes(&self, describing: &[DescribingEntry]) -> Vec<Finding> {
+        let mut findings: Vec<Finding> =
+            self.found.iter().filter_map(|found| review_version(&found.object)).collect();
+        let repositories = self.installations.iter().map(|runs| {
+            let written = runs.cluster.is_none().then(|| self.runner.files.written_objects());
+            let beside = written.into_iter().flatten().chain(&runs.objects);
+            (runs.controller == Controller::Flux).then(|| FluxCharts::new(beside))
+        });
+        let repositories: Vec<Option<FluxCharts<'_>>> = repositories.collect();
+        findings.extend(self.found.iter().filter_map(|found| {
+            let repositories = repositories.get(found.installation)?.as_ref()?;
+            review_repository(&found.object, repositories)
+        }));
+        let built: BTreeSet<&str> =
+            self.finished.iter().flat_map(|finished| &finished.inputs).map(String::as_str).collect();
+        for DescribingEntry { index, kind } in describing {
+            let (SourceKind::Flux(pattern) | SourceKind::ArgoCd(pattern)) = kind else { continue };
+            let own = self.installations.iter().filter(|one| one.index == *index);
+            let found: BTreeSet<&str> = own.clone().filter_map(|one| one.cluster.as_deref()).collect();
+            let key = own.map(|one| one.controller.key()).next();
+            if let (Some(key), false) = (key, self.clusters.is_empty()) {
+                let folders = ClusterFolders { index: *index, key, pattern, found };
+                findings.extend(folders.review(self.runner.files, self.clusters, &built));
+            }
+        }
+        findings
     }
 
     /// The findings about objects that cannot be read. Those whose charts are not vendored have one cause, and one finding.
@@ -287,6 +325,7 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
                     clusters: Some([cluster].into()),
                     namespace: None,
                     changes: BuildChanges::default(),
+                    unknown: Vec::new(),
                 };
                 Some(OpenSource { source, installation, described_by: None })
             })
@@ -366,10 +405,31 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
         Finding::error("duplicate-object", &second.object, message).with_help(help)
     }
 
+    /// Reads objects that wait for others that are in the repo nowhere: what these hold is not known. Those that Flux would carry
+    /// out first are read first, as they may build what the rest waits for.
+    fn read_without_missing(
+        &mut self,
+        waiting: Vec<(usize, DescriptionError)>,
+        builds: &mut Builds,
+    ) -> (Vec<OpenSource>, Vec<(usize, DescriptionError)>) {
+        let indices: BTreeSet<usize> = waiting.iter().map(|(index, _)| *index).collect();
+        let (first, rest): (Vec<usize>, Vec<usize>) = indices
+            .iter()
+            .partition(|index| !self.list_dependencies(**index).iter().any(|one| indices.contains(one)));
+        let (sources, failed) = self.read_level(&first, true, builds);
+        if sources.is_empty() {
+            let (sources, more) = self.read_level(&rest, true, builds);
+            return (sources, failed.into_iter().chain(more).collect());
+        }
+        let rest = waiting.into_iter().filter(|(index, _)| rest.contains(index));
+        (sources, failed.into_iter().chain(rest).collect())
+    }
+
     /// Reads objects. Returns what they describe, and those that cannot be read yet, with the reasons.
     fn read_level(
         &mut self,
         open: &[usize],
+        missing_is_unknown: bool,
         builds: &mut Builds,
     ) -> (Vec<OpenSource>, Vec<(usize, DescriptionError)>) {
         let (mut sources, mut failed) = (Vec::new(), Vec::new());
@@ -397,7 +457,8 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
                 // What one cluster has is not seen in another.
                 let written = runs.cluster.is_none().then(|| self.runner.files.written_objects());
                 let objects = written.into_iter().flatten().chain(&runs.objects);
-                FluxReader::new(self.runner.tree, objects, flux_settings, vendored, &own)
+                let tree = self.runner.tree;
+                FluxReader::new(tree, objects, flux_settings, vendored, &own, missing_is_unknown)
             });
             // Argo CD runs where an item of `sources` says, or where the configuration does.
             let mut single;
@@ -559,9 +620,18 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
                 Some(_) => self.select_clusters(&open.source).iter().map(|one| one.name.clone()).collect(),
                 None => Vec::new(),
             };
-            results_of.push(jobs.and_then(|jobs| {
+            let mut finished = jobs.and_then(|jobs| {
                 self.runner.finish_described(&open.source, jobs, &receivers, &results, builds, &mut inputs)
-            }));
+            });
+            if let (Ok(variants), Some(index)) = (&mut finished, open.described_by)
+                && let Some(by) = self.found.get(index)
+            {
+                self.unknown.mark_built(&by.object, &open.source, variants);
+            }
+            if let (Err(error), Some(values)) = (&mut finished, open.source.unknown.first()) {
+                error.help.get_or_insert_with(|| format!("it lacks values of {}", values.holder));
+            }
+            results_of.push(finished);
             inputs_of.push(inputs);
         }
         let described: Vec<(&DescribedSource, Option<&Object>)> = sources
