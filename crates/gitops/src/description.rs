@@ -424,6 +424,9 @@ pub(crate) fn refuse_path(tree: &CachedTree<'_>, pointer: &str, path: &str, what
     }
 }
 
+/// Among how many names the one is searched that may be meant: a repo may have many wrong ones.
+pub(crate) const MAX_SIMILAR: usize = 200;
+
 /// The path nearest to one that does not exist: with another name for its first part that is missing.
 fn find_nearest_path(tree: &CachedTree<'_>, path: &str) -> Option<String> {
     let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
@@ -432,6 +435,7 @@ fn find_nearest_path(tree: &CachedTree<'_>, path: &str) -> Option<String> {
     let entries = tree.list_folder(parent).ok()?;
     let mut names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
     names.sort_unstable();
+    names.truncate(MAX_SIMILAR);
     let near = join_path(parent, find_nearest(name, &names)?);
     let meant = format!("{near}{}", path.get(missing.len()..)?);
     find_entry(tree, &meant).is_some().then_some(meant)

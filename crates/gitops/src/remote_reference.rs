@@ -16,7 +16,7 @@ use federate_kubernetes::Object;
 use federate_kubernetes::object::{field_text, pointer_text};
 use federate_kubernetes::schema::find_nearest;
 
-use crate::description::DescriptionError;
+use crate::description::{DescriptionError, MAX_SIMILAR};
 
 /// The longest name and version of a chart, and the longest address of a repository.
 const MAX_TEXT_LENGTH: usize = 1000;
@@ -362,8 +362,11 @@ impl<'f> FluxCharts<'f> {
         let namespace = namespace.unwrap_or(own);
         let all = self.0.keys().filter(|(kind, _, _)| *kind == "GitRepository");
         let elsewhere = all.clone().find(|(_, _, other)| *other == name).map(|(_, other, _)| (*other, name));
-        let names: Vec<&str> =
-            all.filter(|(_, other, _)| *other == namespace).map(|(_, _, name)| *name).collect();
+        let names: Vec<&str> = all
+            .filter(|(_, other, _)| *other == namespace)
+            .map(|(_, _, name)| *name)
+            .take(MAX_SIMILAR)
+            .collect();
         let (place, similar) =
             elsewhere.or_else(|| find_nearest(name, &names).map(|near| (namespace, near)))?;
         Some(MisspeltRepository {

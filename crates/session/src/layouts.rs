@@ -304,7 +304,11 @@ impl Session {
 
 /// The folder of these Applications and `ApplicationSet`s, and the clusters that they and the cluster Secrets among `objects` name,
 /// beside those of the inventory. `None` if there are none.
-fn lay_out_argocd(inventory: BTreeSet<&str>, describing: &[&Object], objects: &[&Object]) -> Option<ToolLayout> {
+fn lay_out_argocd(
+    inventory: BTreeSet<&str>,
+    describing: &[&Object],
+    objects: &[&Object],
+) -> Option<ToolLayout> {
     let mut layout = ToolLayout::default();
     let mut named: Vec<(&str, &Object)> = Vec::new();
     let mut folder: Option<String> = None;

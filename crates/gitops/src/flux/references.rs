@@ -12,7 +12,7 @@ use federate_kubernetes::schema::find_nearest;
 use federate_kubernetes::sops::holds_ciphertext;
 
 use super::namespace_of;
-use crate::description::{DescriptionError, UnknownReason, UnknownValues};
+use crate::description::{DescriptionError, MAX_SIMILAR, UnknownReason, UnknownValues};
 
 /// Objects by kind, namespace and name.
 pub(super) struct ReferencedObjects<'f> {
@@ -134,6 +134,7 @@ impl<'f> ReferencedObjects<'f> {
         let names: Vec<&str> = all
             .filter(|(other, own, _)| other == kind && own == namespace)
             .map(|(_, _, name)| *name)
+            .take(MAX_SIMILAR)
             .collect();
         find_nearest(name, &names).map(|near| format!("{kind} {namespace}/{near}"))
     }
