@@ -1,6 +1,7 @@
 //! Which changes of manifests can concern their replicas, by the paths that are changed.
 
 use federate_kubernetes::ObjectRef;
+use federate_kubernetes::patch::parse_pointer;
 
 /// The fields of the spec that hold replicas, for the kinds of Kubernetes.
 const REPLICA_FIELDS: [&str; 3] = ["replicas", "parallelism", "completions"];
@@ -17,14 +18,15 @@ pub enum ReplicaFields {
 impl ReplicaFields {
     /// Where objects of a kind have their replicas.
     pub fn for_kind(object: &ObjectRef) -> Self {
-        let group = object.group();
-        if !group.contains('.') || group.ends_with(".k8s.io") { Self::OfKubernetes } else { Self::AnyInSpec }
+        if object.group().contains('.') { Self::AnyInSpec } else { Self::OfKubernetes }
     }
 
     /// Whether a change at a JSON pointer can concern the replicas: it names them or what they are in. With another identity,
     /// the object would be counted by other rules, and other overrides would apply.
     pub fn may_be_at(self, pointer: &str) -> bool {
-        let mut steps = pointer.split('/').filter(|step| !step.is_empty());
+        // What cannot be read fails, if it is read in another way here, too.
+        let Ok(steps) = parse_pointer(pointer) else { return true };
+        let mut steps = steps.iter().map(String::as_str).filter(|step| !step.is_empty());
         match (steps.next(), steps.next()) {
             (None | Some("apiVersion" | "kind"), _) | (Some("spec" | "metadata"), None) => true,
             (Some("spec"), Some(field)) => self == Self::AnyInSpec || REPLICA_FIELDS.contains(&field),
@@ -40,9 +42,18 @@ mod tests {
 
     #[test]
     fn changes_of_what_replicas_are_in_concern_them() {
-        for path in
-            ["/spec/replicas", "/spec/completions", "/spec", "/spec/", "spec", "/", "", "/metadata", "/kind"]
-        {
+        for path in [
+            "/spec/replicas",
+            "#/spec/replicas",
+            "/spec/completions",
+            "/spec",
+            "/spec/",
+            "spec",
+            "/",
+            "",
+            "/metadata",
+            "/kind",
+        ] {
             assert!(ReplicaFields::OfKubernetes.may_be_at(path), "{path}");
         }
         for path in
@@ -65,9 +76,11 @@ mod tests {
                 name,
             })
         };
-        for known in ["v1", "apps/v1", "batch/v1", "networking.k8s.io/v1"] {
+        for known in ["v1", "apps/v1", "batch/v1"] {
             assert_eq!(fields(known), ReplicaFields::OfKubernetes, "{known}");
         }
-        assert_eq!(fields("flink.apache.org/v1beta1"), ReplicaFields::AnyInSpec);
+        for other in ["flink.apache.org/v1beta1", "sparkoperator.k8s.io/v1beta2"] {
+            assert_eq!(fields(other), ReplicaFields::AnyInSpec, "{other}");
+        }
     }
 }

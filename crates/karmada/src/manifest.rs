@@ -93,9 +93,20 @@ pub(super) fn may_change_replicas(
     let is_divided = || placement.clusters.iter().any(|placed| placed.replicas.is_some());
     plane.interpreter.has_scripts(&object.id)
         || (!revision::is_counted_as_written(&object.id) && is_divided())
+        || has_other_replicas(plane, placement, object)
         || (object.id.kind == "Job" && cluster_completions(plane, placement, object).is_some())
         || !required_replicas(plane, placement, object).is_empty()
         || plane.overrides.may_change_replicas(object)
+}
+
+/// Whether a row has other replicas than the template, and its manifests may keep those of the template: a row that is not scheduled again
+/// keeps its replicas.
+fn has_other_replicas(plane: &KarmadaPlanner<'_>, placement: &Placement, template: &Object) -> bool {
+    let field = if template.id.kind == "Job" { "parallelism" } else { "replicas" };
+    let stated = template.value_at(&["spec", field]).and_then(Value::as_i64);
+    let mut decided = placement.clusters.iter().filter_map(|placed| placed.replicas);
+    decided.any(|replicas| replicas != stated.unwrap_or(1))
+        && (stated.is_none() || !writes_replicas(plane, placement, template))
 }
 
 /// Whether replicas are written into the manifests of a placement. Those that SOPS encrypted stay where each cluster gets all of them.

@@ -136,7 +136,10 @@ impl OverrideReach {
         Self {
             replicas: reaches(&|path| ReplicaFields::OfKubernetes.may_be_at(path)),
             other_replicas: reaches(&|path| ReplicaFields::AnyInSpec.may_be_at(path)),
-            labels: reaches(&|path| path.starts_with("/metadata/labels")),
+            labels: reaches(&|path| {
+                patch::parse_pointer(path)
+                    .is_ok_and(|steps| steps.starts_with(&["metadata", "labels"].map(str::to_owned)))
+            }),
         }
     }
 

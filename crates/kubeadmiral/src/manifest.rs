@@ -12,6 +12,7 @@ use super::state::KubeAdmiralState;
 use super::types::TypeConfig;
 use super::{KubeAdmiralPlanner, followers, keys, namespaces, source};
 use federate_dialect::{ManifestVariant, NotSent, Placed, Placement, RenderedManifest, ReplicaFields};
+use federate_kubernetes::patch::parse_pointer;
 use federate_kubernetes::schema::find_similar;
 use federate_kubernetes::{ClusterName, Finding, Object, finding, pointer, work};
 use federate_repo::Template;
@@ -70,8 +71,11 @@ pub(super) fn may_change_replicas(plane: &KubeAdmiralPlanner<'_>, object: &Objec
         return false;
     };
     let (fields, replicas) = (ReplicaFields::for_kind(&object.id), config.replicas_pointer());
-    let is_reached =
-        |path: &str| fields.may_be_at(path) || replicas.starts_with(path) || path.starts_with(&replicas);
+    let replicas = parse_pointer(&replicas).unwrap_or_default();
+    let is_reached = |path: &str| {
+        let is_around = |path: Vec<String>| path.iter().zip(&replicas).all(|(step, other)| step == other);
+        fields.may_be_at(path) || parse_pointer(path).is_ok_and(is_around)
+    };
     let rules = policies.into_iter().flat_map(|policy| &policy.rules);
     rules.flat_map(overrides::OverrideRule::patched_paths).any(is_reached)
 }

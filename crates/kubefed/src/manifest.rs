@@ -76,8 +76,12 @@ pub(super) fn may_change_replicas(
     federated: &FederatedObject<'_>,
 ) -> bool {
     let fields = ReplicaFields::for_kind(&federated.target);
+    // `3.0` is written as `3`.
+    let stated = federated.object.value_at(&["spec", "template", "spec", "replicas"]);
+    let is_normalized = stated.is_some_and(|stated| stated.is_number() && stated.as_i64().is_none());
     let mut own = federated.overrides.iter().flat_map(StepsByCluster::values).flatten();
-    own.any(|step| fields.may_be_at(step.path()))
+    is_normalized
+        || own.any(|step| fields.may_be_at(step.path()))
         || deciding_preference(plane, row, federated).is_some()
         || !written_schedule(row, federated).is_empty()
 }

@@ -531,8 +531,9 @@ impl PolicyPlanner for KubeFleetPlane<'_> {
     fn may_change_replicas(&self, placement: &Placement) -> bool {
         let shares = shared_objects::read_shares(placement);
         let mut subjects = shares.iter().filter_map(|share| self.find_subject(&share.policy));
-        // What two placements send may come from two envelopes.
-        shares.len() > 1 || subjects.any(|subject| self.may_override_replicas(subject, &placement.object))
+        // Several envelopes may hold an object, of which the placement selects another than the first.
+        self.input.repo.find_template(&placement.object).is_none()
+            || subjects.any(|subject| self.may_override_replicas(subject, &placement.object))
     }
 
     fn explain_placement(
