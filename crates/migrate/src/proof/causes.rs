@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use federate_dialect::import::{ImportEdit, apply_edits};
-use federate_engine::{Rendering, map_charged};
-use federate_kubernetes::{Cluster, Liveness, Origin};
+use federate_engine::{Rendering, TOO_MUCH_WORK, map_charged};
+use federate_kubernetes::{Cluster, Liveness, Origin, work};
 use federate_repo::Repo;
 use federate_session::Session;
 use serde_json::Value;
@@ -53,8 +53,8 @@ const TRIALS: [Trial; 6] = [
 /// What came of a trial for an object.
 struct Outcome {
     trial: &'static Trial,
-    /// The differences without what was taken away, if they are not those with it.
-    differences: Option<Vec<ObjectDifference>>,
+    /// For each difference, whether it is gone and nothing else differs that did not before; `None` if all is as before.
+    gone: Option<Vec<bool>>,
 }
 
 /// An object with differences that have several reasons.
@@ -75,27 +75,27 @@ pub(super) fn narrow_reasons(sides: ProofSides<'_>, objects: &mut [UnclearObject
     for trial in &TRIALS {
         let concerned = objects.iter().zip(&mut outcomes).filter(|(one, _)| trial.concerns(one, &policies));
         let (concerned, outcomes): (Vec<&UnclearObject<'_>>, Vec<_>) = concerned.unzip();
-        let differences = trial.run(sides, &concerned);
-        for (outcomes, differences) in outcomes.into_iter().zip(differences) {
-            outcomes.push(Outcome { trial, differences });
+        let Some(gone) = trial.run(sides, &concerned) else { continue };
+        for (outcomes, gone) in outcomes.into_iter().zip(gone) {
+            outcomes.push(Outcome { trial, gone });
         }
     }
     for (one, outcomes) in objects.iter_mut().zip(&outcomes) {
-        one.differences.iter_mut().for_each(|difference| narrow_difference(difference, outcomes));
+        for (at, difference) in one.differences.iter_mut().enumerate() {
+            narrow_difference(difference, at, outcomes);
+        }
     }
 }
 
-fn narrow_difference(difference: &mut ObjectDifference, outcomes: &[Outcome]) {
-    let suffices = |outcome: &&Outcome| {
-        let after = outcome.differences.as_ref();
-        after.is_some_and(|after| after.iter().all(|one| one.kind != difference.kind))
-    };
+/// Narrows the reasons of the difference with this number.
+fn narrow_difference(difference: &mut ObjectDifference, at: usize, outcomes: &[Outcome]) {
+    let suffices = |outcome: &&Outcome| outcome.gone.as_ref().is_some_and(|gone| gone.get(at) == Some(&true));
     let mut sufficient = outcomes.iter().filter(suffices).flat_map(|outcome| outcome.trial.reasons);
     if let Some(reason) = sufficient.find(|reason| difference.reasons.contains(reason)) {
         difference.reasons = vec![*reason];
         return;
     }
-    let without_effect = outcomes.iter().filter(|outcome| outcome.differences.is_none());
+    let without_effect = outcomes.iter().filter(|outcome| outcome.gone.is_none());
     let without_effect: BTreeSet<Reason> =
         without_effect.flat_map(|outcome| outcome.trial.reasons).copied().collect();
     let mut left = difference.reasons.clone();
@@ -122,13 +122,9 @@ impl Trial {
         pair.unequal_rules().iter().filter(|rule| self.reasons.contains(&rule.reason))
     }
 
-    /// The differences of objects without what is taken away, if they are not those with it.
-    fn run(
-        &self,
-        sides: ProofSides<'_>,
-        concerned: &[&UnclearObject<'_>],
-    ) -> Vec<Option<Vec<ObjectDifference>>> {
-        let unchanged = || concerned.iter().map(|_| None).collect();
+    /// Which differences of objects are gone without what is taken away. `None` if that is too much work to know.
+    fn run(&self, sides: ProofSides<'_>, concerned: &[&UnclearObject<'_>]) -> Option<Vec<Option<Vec<bool>>>> {
+        let unchanged = || Some(concerned.iter().map(|_| None).collect());
         if concerned.is_empty() {
             return unchanged();
         }
@@ -137,15 +133,26 @@ impl Trial {
         if old.is_none() && new.is_none() {
             return unchanged();
         }
+        let findings = [&old, &new].into_iter().flatten().flat_map(|rendering| &rendering.findings);
+        if work::is_exceeded() || findings.into_iter().any(|finding| finding.code == TOO_MUCH_WORK) {
+            return None;
+        }
         let indexes = [(&old, sides.old), (&new, sides.new)].map(|(rendering, side)| {
             RenderingIndex::new(rendering.as_ref().unwrap_or_else(|| side.render()))
         });
-        map_charged(concerned, |one| {
-            let differences = compare_pair(one.pair, &indexes, sides.rules());
-            let is_same = differences.len() == one.differences.len()
-                && differences.iter().zip(&*one.differences).all(|(after, before)| after.is_same(before));
-            (!is_same).then_some(differences)
-        })
+        let gone = map_charged(concerned, |one| {
+            let after = compare_pair(one.pair, &indexes, sides.rules());
+            let before = &*one.differences;
+            let is_same = after.len() == before.len()
+                && after.iter().zip(before).all(|(after, before)| after.is_same(before));
+            // What differs in another way now is not explained.
+            let is_new = |after: &ObjectDifference| !before.iter().any(|before| after.is_same(before));
+            let has_new = after.iter().any(is_new);
+            let is_gone =
+                |before: &ObjectDifference| !has_new && !after.iter().any(|after| after.is_same(before));
+            (!is_same).then(|| before.iter().map(is_gone).collect())
+        });
+        (!work::is_exceeded()).then_some(gone)
     }
 
     /// The sides without what is taken away; `None` for one that stays as it is.
