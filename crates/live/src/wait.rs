@@ -28,11 +28,11 @@ pub(super) struct AppliedObjects {
 impl AppliedObjects {
     /// Those that decisions have applied.
     pub(super) fn new(decisions: &[ObjectDecision], kinds: ClusterKinds) -> Self {
-        let applied =
-            decisions.iter().map(|decision| &decision.action).filter(|action| match action.action {
-                ActionKind::Create | ActionKind::Update | ActionKind::Adopt | ActionKind::Unchanged => true,
-                ActionKind::Delete | ActionKind::Conflict | ActionKind::Skip => false,
-            });
+        let applied = decisions.iter().filter(|decision| !decision.is_left);
+        let applied = applied.map(|decision| &decision.action).filter(|action| match action.action {
+            ActionKind::Create | ActionKind::Update | ActionKind::Adopt | ActionKind::Unchanged => true,
+            ActionKind::Delete | ActionKind::Conflict | ActionKind::Skip => false,
+        });
         Self { objects: applied.map(|action| action.object.clone()).collect(), kinds }
     }
 }

@@ -41,6 +41,7 @@ pub fn decide_object(input: &DecisionInput<'_>, settings: &DecisionSettings<'_>)
             action: bare_action(input, ActionKind::Unchanged),
             request: None,
             refused: false,
+            is_left: false,
         };
     }
     // A dump may lack defaults; answers of API servers never do.
@@ -95,12 +96,18 @@ fn create_object(input: &DecisionInput<'_>, settings: &DecisionSettings<'_>) -> 
                 action: Action { result, ..bare_action(input, ActionKind::Create) },
                 request,
                 refused: false,
+                is_left: false,
             }
         }
         // The API server says what it becomes.
         Err(_) if settings.dry_run.reaches_servers() => {
             let request = Some(WriteRequest::Apply { body, transfer: None, replaces: None });
-            ObjectDecision { action: bare_action(input, ActionKind::Create), request, refused: false }
+            ObjectDecision {
+                action: bare_action(input, ActionKind::Create),
+                request,
+                refused: false,
+                is_left: false,
+            }
         }
         Err(failure) => refuse_by_failure(input, &failure, settings),
     }
@@ -296,12 +303,15 @@ fn adopt_object(
     if is_adopted {
         return taken;
     }
+    // What would be taken away from others differs, too.
+    let is_same = taken.action.diffs.iter().cloned().all(|diff| without_label(diff).is_none());
     let mut left = report_conflict(input, completed, String::new(), settings);
+    left.is_left = true;
     let action = &mut left.action;
-    let is_same = action.diffs.is_empty();
     if is_same {
         // What is as it is rendered is in conflict with nothing.
         (action.action, action.outcome) = (ActionKind::Unchanged, ActionOutcome::Planned);
+        action.diffs.clear();
     }
     let reason = forbidden.flatten().unwrap_or_else(|| not_adopted(by_plane.as_ref(), is_same));
     action.reason = Some(reason);
@@ -354,7 +364,7 @@ fn build_decision(
     let restarts_pods = kind != ActionKind::Unchanged && restarts_pods(completed, &result, settings.rolling);
     let action =
         Action { restarts_pods, diffs, result: settings.readable_result(result), ..bare_action(input, kind) };
-    ObjectDecision { action, request, refused: false }
+    ObjectDecision { action, request, refused: false, is_left: false }
 }
 
 /// The fields of the result that are rendered.
@@ -381,7 +391,7 @@ fn refused_for(input: &DecisionInput<'_>, reason: String) -> ObjectDecision {
 
 fn decide_nothing(input: &DecisionInput<'_>, kind: ActionKind, reason: String) -> ObjectDecision {
     let action = Action { reason: Some(reason), ..bare_action(input, kind) };
-    ObjectDecision { action, request: None, refused: false }
+    ObjectDecision { action, request: None, refused: false, is_left: false }
 }
 
 /// An action without details.

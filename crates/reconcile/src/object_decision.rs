@@ -20,6 +20,8 @@ pub struct ObjectDecision {
     pub request: Option<WriteRequest>,
     /// Whether nothing is sent because an API server would refuse it: the object must be corrected.
     pub refused: bool,
+    /// Whether the object is not adopted, and stays its owner's.
+    pub is_left: bool,
 }
 
 /// A request about an object.

@@ -82,7 +82,7 @@ impl ObjectDecision {
 
     /// Leaves the object to its owner. What is as it is rendered is in conflict with nothing.
     fn leave_to_owner(&mut self, reason: String) {
-        self.request = None;
+        (self.request, self.is_left) = (None, true);
         let action = &mut self.action;
         action.diffs = std::mem::take(&mut action.diffs).into_iter().filter_map(without_label).collect();
         (action.action, action.outcome) = if action.diffs.is_empty() {
