@@ -19,8 +19,7 @@ pub(super) struct DecryptionArgs {
     /// Decrypt what SOPS encrypted before it is sent to clusters: `sops`, or `sops=PATH` for the program's path
     ///
     /// Keys of age come from `SOPS_AGE_KEY` and the file that `SOPS_AGE_KEY_FILE` names, keys of PGP from GNUPGHOME. Plain
-    /// text is kept in memory, and while a program builds with it, in its temporary folder. Without this, `apply` and `sync`
-    /// refuse objects that are encrypted.
+    /// text is kept in memory only. Without this, `apply` and `sync` refuse objects that are encrypted.
     #[arg(long, value_name = "PROGRAM", value_parser = parse_program, hide_short_help = true)]
     decrypt: Option<SopsProgram>,
 }

@@ -1,5 +1,6 @@
 //! `federate drift`
 
+use std::mem::ManuallyDrop;
 use std::ops::ControlFlow;
 
 use clap::{Args, ValueEnum};
@@ -117,7 +118,7 @@ impl DriftCommand {
             ControlFlow::Continue(done) => done,
         };
         if self.filter.is_given() {
-            let session = self.args.open_leaked_session()?;
+            let session = ManuallyDrop::new(self.args.open_sent_session()?);
             let filter = self.filter.build_filter(&[&session]);
             done.actions.actions.retain(|action| filter.shows_object(&action.object));
         }

@@ -152,10 +152,10 @@ impl MemberRun<'_> {
     /// errors in the repo stop it, which are reported.
     pub(super) fn run(&self) -> Result<ControlFlow<Exit, MemberRunResult>, CommandError> {
         let repo = self.args.repo_ref();
-        let mut session = self.args.open_leaked_session()?;
+        let mut session = ManuallyDrop::new(self.args.open_sent_session()?);
         session.keep_manifest_values();
         if let Some(decryptor) = self.decryption.map(DecryptionArgs::open_decryptor).transpose()?.flatten() {
-            session.decrypt_with(decryptor, self.args.open_repo()?.source());
+            session.decrypt_with(decryptor);
         }
         let apply_set = self.apply_set.choose_applyset(repo.as_ref(), &self.args.selected_paths());
         let surveyed = match &self.source {

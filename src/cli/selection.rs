@@ -40,7 +40,8 @@ impl SelectionArgs {
     ) -> Result<ReadOptions, CommandError> {
         let given = self.paths.iter().map(|path| within_repo("--path", repo, path));
         let paths = given.collect::<Result<_, _>>()?;
-        let options = ReadOptions { output, paths, config: self.config_choice(repo, source)? };
+        let config = self.config_choice(repo, source)?;
+        let options = ReadOptions { output, paths, config, ..ReadOptions::default() };
         match options.missing_paths(source).first() {
             Some(path) => Err(missing_path_error("--path", repo, path)),
             None => Ok(options),
@@ -73,7 +74,8 @@ impl SelectionArgs {
             let there: Vec<String> = there.cloned().collect();
             // No paths stand for the whole source.
             let source = if there.is_empty() && !paths.is_empty() { &EmptyTree } else { source };
-            SelectedTree { source, read: ReadOptions { output: None, paths: there, config } }
+            let read = ReadOptions { output: None, paths: there, config, keeps_unknown_values: true };
+            SelectedTree { source, read }
         }))
     }
 

@@ -25,7 +25,7 @@ use federate_engine::snapshot::StoredSnapshot;
 use federate_engine::{StepAllowance, previous};
 use federate_kubernetes::{Cluster, Finding, LiveObjects};
 use federate_reconcile::RepoRef;
-use federate_repo::FileTree;
+use federate_repo::{FileTree, ReadOptions};
 use federate_report::clusters::SnapshotAge;
 use federate_report::table::TextStyle;
 use federate_report::{clusters, findings};
@@ -178,7 +178,13 @@ impl RepoArgs {
     ) -> Result<Session, CommandError> {
         let repo = self.open_repo()?;
         let output = out.and_then(|out| repo.relative_path(out));
-        self.open_session_over(repo.source(), output, self.read_previous(published)?)
+        self.open_shown_session(repo.source(), output, self.read_previous(published)?)
+    }
+
+    /// Reads the repo for a command that sends what is rendered, or compares it with what was sent.
+    pub(super) fn open_sent_session(&self) -> Result<Session, CommandError> {
+        let repo = self.open_repo()?;
+        self.open_session_over(repo.source(), None, self.read_previous(None)?)
     }
 
     /// Reads the repo for a command that ends with the session. The end of the process frees its memory at once, which
@@ -267,7 +273,7 @@ impl RepoArgs {
         self.fresh || self.previous.is_some() || self.snapshot.is_given()
     }
 
-    /// Reads the repo from `source`; `output` is the output folder within it.
+    /// Reads the repo from `source`, for a command that publishes what is rendered; `output` is the output folder within it.
     pub(super) fn open_session_over(
         &self,
         source: &dyn FileTree,
@@ -275,6 +281,26 @@ impl RepoArgs {
         previous: Plan,
     ) -> Result<Session, CommandError> {
         let read = self.selection.read_options(&self.repo, source, output)?;
+        self.open_read(source, read, previous)
+    }
+
+    /// The same for a command that shows what is rendered, also where values are not known.
+    pub(super) fn open_shown_session(
+        &self,
+        source: &dyn FileTree,
+        output: Option<String>,
+        previous: Plan,
+    ) -> Result<Session, CommandError> {
+        let read = self.selection.read_options(&self.repo, source, output)?;
+        self.open_read(source, ReadOptions { keeps_unknown_values: true, ..read }, previous)
+    }
+
+    fn open_read(
+        &self,
+        source: &dyn FileTree,
+        read: ReadOptions,
+        previous: Plan,
+    ) -> Result<Session, CommandError> {
         let session = self.open_selected(SelectedTree { source, read }, previous, &[])?;
         self.check_cluster_names(session.clusters().iter())?;
         Ok(session)

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use federate_builder::{BuildCache, Confiner, ProgramBuilder, ProgramPaths};
 use federate_kubernetes::ObjectRef;
 use federate_repo::file_tree::{EntryKind, FileTree, TreeEntry, TreeError};
-use federate_repo::{Builds, ReadOptions, Role, UNKNOWN_VALUES, build_sources, read_files};
+use federate_repo::{Builds, ReadOptions, Role, build_sources, read_files};
 use serde_json::Value;
 
 use crate::diff::compare;
@@ -92,9 +92,7 @@ fn builder() -> Result<&'static ProgramBuilder, String> {
 fn compare_result(result: &Value, builds: &Builds) -> Result<(), String> {
     let (kind, name) = (&result["object"]["kind"], &result["object"]["name"]);
     let is_same = |found: &ObjectRef| *kind == *found.kind && *name == *found.name;
-    // What was built with values that are not known is not applied.
-    let errors =
-        builds.findings().iter().filter(|finding| finding.is_error() || finding.code == UNKNOWN_VALUES);
+    let errors = builds.findings().iter().filter(|finding| finding.is_error());
     let errors: Vec<&str> = errors
         .filter(|finding| finding.object.as_ref().is_none_or(is_same))
         .map(|finding| finding.message.as_str())

@@ -395,65 +395,6 @@ secretGenerator: [{name: envs, envs: [a.env, b.env], literals: [c=plain]}]
     assert_eq!(secret["data"], json!({"A": "aHVudGVyMg==", "B": "c2hpYmJvbGV0aA==", "c": "cGxhaW4="}));
 }
 
-/// A Kustomization of Flux with variables from an encrypted Secret, and a release with one of them.
-#[test]
-fn what_is_built_with_encrypted_values_is_sent_in_clear_to_clusters_only() {
-    let (Some(repo), true) = (EncryptedRepo::new(), has_kustomize() && find_program("helm").is_some()) else {
-        return;
-    };
-    let sandbox = &repo.sandbox;
-    sandbox.remove("secret.yaml");
-    let source = "sourceRef: {kind: GitRepository, name: flux-system, namespace: flux-system}";
-    let kustomization = format!(
-        "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: apps, namespace: flux-system}}\nspec:\n  \
-         {{path: ./apps, prune: true, interval: 1m, {source}, postBuild: {{substituteFrom: [{{kind: Secret, name: vars}}]}}}}\n"
-    );
-    let release = format!(
-        "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {{name: api, namespace: shop}}\nspec:\n  \
-         {{interval: 1m, chart: {{spec: {{chart: ./chart, {source}}}}}, values: {{word: '${{WORD}}'}}}}\n"
-    );
-    let template = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}, namespace: shop}\n\
-                    data: {word: {{ .Values.word | b64enc | quote }}}\n";
-    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: vars, namespace: flux-system}\nstringData: {WORD: hunter2, COUNT: \"3\"}\n";
-    repo.encrypt("vars.yaml", secret);
-    for (path, text) in [
-        ("federate.yaml", "sources: [{flux: flux.yaml}]\n"),
-        ("flux.yaml", &kustomization),
-        ("apps/release.yaml", &release),
-        ("apps/settings.yaml", &config("settings", "a ${WORD} ${COUNT}")),
-        ("apps/plain.yaml", &config("plain", "b")),
-        ("chart/Chart.yaml", "apiVersion: v2\nname: chart\nversion: 1.0.0\n"),
-        ("chart/templates/map.yaml", template),
-    ] {
-        sandbox.write(path, text);
-    }
-    let ran = repo.render().code(0);
-    assert!(ran.err.contains("1 unknown-values"), "{ran:#?}");
-    let refused = repo.run(&mut sandbox.command("")).code(2);
-    assert!(refused.err.contains("error[unknown-values]") && !sandbox.has("m1", CONFIG), "{refused:#?}");
-    let kept = repo.run(&mut sandbox.command("--keep-going")).code(2);
-    assert!(sandbox.has("m1", "/api/v1/namespaces/shop/configmaps/plain"), "{kept:#?}");
-    assert!(!sandbox.has("m1", CONFIG) && !sandbox.has("m1", "/api/v1/namespaces/shop/configmaps/api"));
-
-    let shown = repo.apply("--dry-run=server -o json").code(0);
-    assert!(!shown.out.contains("b64") && !sandbox.has("m1", CONFIG), "{shown:#?}");
-    repo.apply("").code(0);
-    let settings = sandbox.get("m1", CONFIG);
-    assert_eq!(settings["data"], json!({"k": "a hunter2 3"}));
-    assert!(settings["metadata"]["annotations"]["federate.dev/unfilled"].is_null(), "{settings}");
-    let api = sandbox.get("m1", "/api/v1/namespaces/shop/configmaps/api");
-    assert_eq!(api["data"], json!({"word": "aHVudGVyMg=="}));
-    let again = repo.apply("-o json").code(0).json();
-    let actions = again["actions"].as_array().unwrap();
-    assert!(actions.iter().all(|action| action["action"] == "unchanged"), "{again:#}");
-    no_file_has_values(&sandbox.path(""));
-
-    // Without the key, nothing of it is sent.
-    let mut keyless = sandbox.command("--decrypt sops --keep-going -o json");
-    let ran = sandbox.ran(&mut keyless);
-    assert!(ran.code == 2 && ran.err.contains("cannot be decrypted"), "{ran:#?}");
-}
-
 /// Ciphertext without keys in objects, as a person may copy it, in every form.
 #[test]
 fn ciphertext_is_never_sent() {

@@ -133,7 +133,6 @@ impl ProgramBuilder {
         job: &BuildJob,
         inputs: &Result<Arc<BuildInputs>, BuildError>,
         time: &RunTime,
-        cache: Option<&BuildCache>,
     ) -> Result<BuildOutput, BuildError> {
         let inputs = inputs.as_ref().map_err(Clone::clone)?;
         let tool = Tool::from_job(job);
@@ -146,7 +145,7 @@ impl ProgramBuilder {
         };
         let programs = JobPrograms { main: program, post: post_program };
         let key = programs.main.compute_key(job, inputs, programs.post.as_ref());
-        let built = if let Some(built) = cache.and_then(|cache| cache.get(&key)) {
+        let built = if let Some(built) = self.cache.get(&key) {
             built
         } else {
             self.check_confinement()?;
@@ -155,9 +154,7 @@ impl ProgramBuilder {
             // What draws random values or asks for the time gives something else each time.
             let differs = !places.is_empty() && self.run_programs(&programs, job, inputs, time)? != first;
             let built = cache::CachedBuild { text: first.into(), differs };
-            if let Some(cache) = cache {
-                cache.store_build(&key, &built);
-            }
+            self.cache.store_build(&key, &built);
             built
         };
         let mut warnings = inputs.list_warnings(job);
@@ -233,13 +230,12 @@ fn explain_error(program: &Program, job: &BuildJob, error: &ProcessError) -> Bui
     }
 }
 
-impl ProgramBuilder {
-    fn build_jobs(
+impl Builder for ProgramBuilder {
+    fn build(
         &self,
         source: &dyn FileTree,
         jobs: &[BuildJob],
         taken: &BuildTime,
-        cache: Option<&BuildCache>,
     ) -> Vec<Result<BuildOutput, BuildError>> {
         // Jobs for different clusters mostly have the same chart.
         let paths: BTreeMap<(Tool, &str, Vec<String>), &BuildJob> =
@@ -255,7 +251,7 @@ impl ProgramBuilder {
             .par_iter()
             .map(|job| {
                 let built = match read.get(&inputs::key_of(job)) {
-                    Some(inputs) => self.build_job(job, inputs, &time, cache),
+                    Some(inputs) => self.build_job(job, inputs, &time),
                     None => Err(error_of_run("its files were not read")),
                 };
                 (self.progress)(done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
@@ -264,26 +260,6 @@ impl ProgramBuilder {
             .collect();
         taken.add(time.elapsed());
         built
-    }
-}
-
-impl Builder for ProgramBuilder {
-    fn build(
-        &self,
-        source: &dyn FileTree,
-        jobs: &[BuildJob],
-        taken: &BuildTime,
-    ) -> Vec<Result<BuildOutput, BuildError>> {
-        self.build_jobs(source, jobs, taken, Some(&self.cache))
-    }
-
-    fn build_uncached(
-        &self,
-        source: &dyn FileTree,
-        jobs: &[BuildJob],
-        taken: &BuildTime,
-    ) -> Vec<Result<BuildOutput, BuildError>> {
-        self.build_jobs(source, jobs, taken, None)
     }
 }
 

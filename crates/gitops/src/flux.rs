@@ -14,14 +14,14 @@ use crate::own_repository::OwnRepository;
 use crate::remote_reference::{FluxCharts, RemoteReference};
 use crate::vendored::VendoredSources;
 use artifacts::Artifacts;
-use references::ReferencedObjects;
+use references::{MissingValues, ReferencedObjects};
 
 mod artifacts;
 mod glob;
 mod helm_release;
 mod kustomization;
 mod post_renderers;
-mod references;
+pub(crate) mod references;
 pub(crate) mod substitution;
 
 /// Whether an object describes a source.
@@ -71,19 +71,18 @@ pub struct FluxReader<'f> {
 }
 
 impl<'f> FluxReader<'f> {
-    /// Reads objects of Flux beside these ones, to which they refer. `own` are the addresses of this repo. If `missing_is_unknown`, an
-    /// object that is missing has values that are not known; otherwise, it is an error, as the object may be built yet.
+    /// Reads objects of Flux beside these ones, to which they refer. `own` are the addresses of this repo.
     pub fn new(
         tree: &'f CachedTree<'f>,
         objects: impl Iterator<Item = &'f Object> + Clone,
         settings: FluxSettings,
         vendored: &'f VendoredSources<'f>,
         own: &'f OwnRepository,
-        missing_is_unknown: bool,
+        missing: MissingValues,
     ) -> Self {
         let charts = FluxCharts::new(objects.clone());
         let artifacts = Artifacts::from_objects(objects.clone());
-        let references = ReferencedObjects::new(objects, missing_is_unknown);
+        let references = ReferencedObjects::new(objects, missing);
         Self { tree, references, settings, charts, artifacts, vendored, own }
     }
 

@@ -22,6 +22,7 @@ pub use description::{
     DescriptionError, DirectoryFiles, HookRendering, KUSTOMIZATIONS, KustomizationRules, Note, PostRendering,
     UnknownReason, UnknownValues, is_packaged_chart, list_served_versions, strip_chart_version,
 };
+pub use flux::references::MissingValues;
 pub use flux::substitution::{Substitution, Variables};
 pub use flux::{FluxReader, FluxSettings, describes_source as is_flux_source, name_kubeconfig_cluster};
 pub use own_repository::OwnRepository;

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-use crate::unfilled::{UNFILLED_ANNOTATION, list_unfilled};
+use crate::unfilled::list_unfilled;
 
 mod encrypted_file;
 mod metadata;
@@ -33,8 +33,6 @@ pub enum CiphertextForm {
     File,
     /// It is an encrypted document.
     Document,
-    /// It was built with values that are not known.
-    Unfilled,
     /// It has encrypted values without the keys for them: no reader of the object can decrypt it.
     Values,
 }
@@ -96,9 +94,6 @@ pub fn list_ciphertexts(text: &str) -> Vec<&str> {
 pub fn find_ciphertext(body: &Value) -> Option<CiphertextForm> {
     if is_decrypted_in_clusters(body) {
         return None;
-    }
-    if !list_unfilled(body).is_empty() {
-        return Some(CiphertextForm::Unfilled);
     }
     if is_encrypted(body) {
         return Some(CiphertextForm::Document);
@@ -164,12 +159,14 @@ fn decode_text(text: &str) -> Option<String> {
 /// Whether what is sent to an API server holds something that SOPS encrypted, or values that are not known: an object, or the
 /// operations of a patch. With `is_encoded`, texts are also decoded, as those of a Secret.
 pub fn must_not_be_sent(content: &Value, is_encoded: bool) -> bool {
+    if !list_unfilled(content).is_empty() {
+        return true;
+    }
     if is_decrypted_in_clusters(content) {
         return false;
     }
     let mut found = is_encrypted(content);
-    let mut note =
-        |key: &str, text: &str| found = found || key == UNFILLED_ANNOTATION || holds_ciphertext(text);
+    let mut note = |_: &str, text: &str| found = found || holds_ciphertext(text);
     visit_texts(content, &mut note);
     if is_encoded {
         visit_value(content, "", true, &mut note);

@@ -1,14 +1,13 @@
 //! Objects with values that are not known, because what holds the values is encrypted or not in the repo.
 //!
-//! Such an object is marked by an annotation, which everything that is made of the object keeps: it can be rendered and looked at, and
-//! is never sent to a cluster.
+//! Such an object is marked by an annotation: it can be rendered and looked at, and is not sent to a cluster.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
 /// The annotation that names the values.
-pub const UNFILLED_ANNOTATION: &str = "federate.dev/unfilled";
+const UNFILLED_ANNOTATION: &str = "federate.dev/unfilled";
 
 /// What separates the names in it.
 const SEPARATOR: &str = ", ";

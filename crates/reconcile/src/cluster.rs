@@ -69,8 +69,6 @@ impl PruneOptions {
 pub struct DecisionContext<'d> {
     /// The control planes.
     pub engine: &'d Engine<'d>,
-    /// The objects about which other control planes decide.
-    pub plain: Option<PlainObjects<'d>>,
     /// The plan with its manifests.
     pub rendering: &'d Rendering,
     /// The rendered objects.
@@ -88,14 +86,6 @@ pub struct DecisionContext<'d> {
     pub frozen_objects: &'d BTreeMap<(ClusterName, ObjectRef), String>,
     /// Who places the objects.
     pub placed: PlacedObjects<'d>,
-}
-
-/// Objects that are rendered from files in clear.
-pub struct PlainObjects<'d> {
-    /// The control planes over these files.
-    pub engine: &'d Engine<'d>,
-    /// The objects.
-    pub objects: &'d BTreeSet<ObjectRef>,
 }
 
 /// The decisions about a cluster.
@@ -156,7 +146,7 @@ impl DecisionContext<'_> {
                 let id = &desired.object;
                 if is_compared(id) {
                     let action = Action::new(&cluster.name, id, ActionKind::Unchanged);
-                    return ObjectDecision { action, request: None, refused: false };
+                    return ObjectDecision { action, request: None, refused: false, is_left: false };
                 }
                 let there = live.get(&cluster.name, id.group(), &id.kind, id.namespace.as_deref(), &id.name);
                 self.decide_rendered(cluster, desired, there, &kind(id), &autoscalers)
@@ -324,13 +314,7 @@ impl DecisionContext<'_> {
         if let Some(live) = &mut live {
             self.engine.mark_object(placement, live);
         }
-        self.engine_for(object).reconcile_object(placement, cluster, live.as_ref())
-    }
-
-    /// The control planes that decide about an object.
-    fn engine_for(&self, object: &ObjectRef) -> &Engine<'_> {
-        let plain = self.plain.as_ref().filter(|plain| plain.objects.contains(object));
-        plain.map_or(self.engine, |plain| plain.engine)
+        self.engine.reconcile_object(placement, cluster, live.as_ref())
     }
 
     /// The managed objects of a cluster.
@@ -447,8 +431,7 @@ impl ControlPlaneQuery for PlacedObjectQuery<'_> {
     fn action_by_marks(&self) -> Option<ControlPlaneAction> {
         let live = self.live.map(with_all_fields);
         let placement = self.context.find_placement(&self.desired.object)?;
-        let engine = self.context.engine_for(&self.desired.object);
-        let action = engine.reconcile_object(placement, self.cluster, live.as_ref())?;
+        let action = self.context.engine.reconcile_object(placement, self.cluster, live.as_ref())?;
         Some(self.desired.reveal_action(action))
     }
 }
@@ -482,6 +465,7 @@ fn keep_object(cluster: &Cluster, object: &Object, reason: String) -> ObjectDeci
         action: build_action(cluster, object, ActionKind::Skip, Some(reason)),
         request: None,
         refused: false,
+        is_left: false,
     }
 }
 
@@ -499,6 +483,7 @@ fn delete_object(cluster: &Cluster, object: &Object) -> ObjectDecision {
         action: build_action(cluster, object, ActionKind::Delete, None),
         request: Some(request),
         refused: false,
+        is_left: false,
     }
 }
 

@@ -22,14 +22,6 @@ pub trait Builder: Send + Sync {
         jobs: &[BuildJob],
         taken: &BuildTime,
     ) -> Vec<Result<BuildOutput, BuildError>>;
-
-    /// Like `build`, for files in clear: nothing of them, and nothing that is built, is kept.
-    fn build_uncached(
-        &self,
-        tree: &dyn FileTree,
-        jobs: &[BuildJob],
-        taken: &BuildTime,
-    ) -> Vec<Result<BuildOutput, BuildError>>;
 }
 
 /// The time that the programs of a run have taken together.

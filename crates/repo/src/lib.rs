@@ -53,8 +53,7 @@ pub use live_dump::{objects_of, read_live_objects};
 pub use ownership::{BuildRoot, BuildTool};
 pub use selection::{ConfigChoice, ReadOptions};
 pub use sources::{
-    Builds, RenamedObject, SourceBuild, SourceDestination, SourceObjects, SourceRecord, UNKNOWN_VALUES,
-    build_sources,
+    Builds, RenamedObject, SourceBuild, SourceDestination, SourceObjects, SourceRecord, build_sources,
 };
 pub use update::{ChangedFile, NeedsReload};
 
@@ -279,6 +278,7 @@ pub struct RepoFiles {
     jinja: Vec<RepoFile>,
     pub(crate) ownership: Ownership,
     pub(crate) texts: BTreeMap<Arc<str>, Arc<[u8]>>,
+    pub(crate) keeps_unknown_values: bool,
 }
 
 /// Loads a repo. `claims` knows the kinds of dialects. Errors are in the repo's findings.
@@ -311,6 +311,7 @@ pub fn read_files(tree: &dyn FileTree, options: &ReadOptions) -> RepoFiles {
     files.texts.extend(config_file.map(|file| (file.path, file.bytes)));
     files.config_path = config_path;
     files.findings = findings;
+    files.keeps_unknown_values = options.keeps_unknown_values;
     files
 }
 
@@ -331,7 +332,8 @@ impl RepoFiles {
             .par_iter()
             .map(|file| documents::read_repo_file(file, ownership.file_use(&file.path)))
             .collect();
-        Self { config, config_path: None, findings: Vec::new(), plain, contents, jinja, ownership, texts }
+        let (config_path, findings, keeps_unknown_values) = (None, Vec::new(), false);
+        Self { config, config_path, findings, plain, contents, jinja, ownership, texts, keeps_unknown_values }
     }
 
     /// The settings.
@@ -412,8 +414,17 @@ impl RepoFiles {
 
     /// Sorts what was read and what was built from it into a repo.
     pub fn assemble_repo(self, builds: Builds, claims: &dyn Claims) -> UnexpandedRepo<'_> {
-        let Self { config, config_path, findings: mut unreadable, plain, contents, jinja, ownership, texts } =
-            self;
+        let Self {
+            config,
+            config_path,
+            findings: mut unreadable,
+            plain,
+            contents,
+            jinja,
+            ownership,
+            texts,
+            ..
+        } = self;
         let mut objects = Vec::with_capacity(contents.iter().map(|file| file.objects.len()).sum());
         let mut findings = other_tools::report_tools(&plain);
         let mut unread = Vec::new();

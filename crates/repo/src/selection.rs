@@ -21,6 +21,9 @@ pub struct ReadOptions {
     pub paths: Vec<String>,
     /// The configuration to use instead of the one at the root.
     pub config: Option<ConfigChoice>,
+    /// Whether what objects of Flux describe is also built where values are encrypted or not in the repo, with their names in their
+    /// place. Otherwise, that is an error: nothing that is sent or published may lack values.
+    pub keeps_unknown_values: bool,
 }
 
 /// A configuration that is not the one at the root.

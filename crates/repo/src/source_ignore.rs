@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use federate_file_tree::{EntryKind, FileTree, find_entry, join_path};
+use federate_file_tree::{EntryKind, FileTree, find_entry, is_within, join_path};
+use federate_gitops::vendored::VENDOR_FOLDER;
 use ignore::Match;
 use ignore::gitignore::Gitignore;
 
@@ -41,7 +42,9 @@ impl SourceIgnore {
     pub fn read(tree: &dyn FileTree, folder: &str) -> Self {
         let (defaults, _) = compile_patterns(DEFAULT_PATTERNS.into_iter());
         let mut rules = Self { by_folder: BTreeMap::new(), defaults };
-        for (above, _) in parent_folders(folder) {
+        // The copy of another repository has files of its own only.
+        let is_copy = is_within(folder, VENDOR_FOLDER);
+        for (above, _) in parent_folders(folder).filter(|_| !is_copy) {
             rules.add_folder(tree, above);
         }
         rules.add_folder(tree, folder);
@@ -61,13 +64,13 @@ impl SourceIgnore {
         }
     }
 
-    /// Whether a file or a folder is left out, or a folder that it is in.
-    pub fn ignores_path(&self, path: &str, is_folder: bool) -> bool {
+    /// Whether a file is left out, or a folder that it is in.
+    pub fn ignores_file(&self, path: &str) -> bool {
         if self.by_folder.is_empty() {
-            return self.defaults.matched_path_or_any_parents(path, is_folder).is_ignore();
+            return self.defaults.matched_path_or_any_parents(path, false).is_ignore();
         }
         let decided = parent_folders(path).find_map(|(above, rest)| {
-            match self.by_folder.get(above)?.matched_path_or_any_parents(rest, is_folder) {
+            match self.by_folder.get(above)?.matched_path_or_any_parents(rest, false) {
                 Match::None => None,
                 Match::Ignore(_) => Some(true),
                 Match::Whitelist(_) => Some(false),

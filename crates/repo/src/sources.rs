@@ -31,7 +31,6 @@ use descriptions::DescriptionWalk;
 use origin::OriginFinder;
 
 pub use record::{SourceBuild, SourceDestination, SourceRecord};
-pub use unknown_values::UNKNOWN_VALUES;
 
 /// What programs built from files of the repo.
 #[derive(Default)]

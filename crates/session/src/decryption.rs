@@ -16,12 +16,12 @@ use federate_kubernetes::sops::{
     list_ciphertexts, visit_texts,
 };
 use federate_kubernetes::{Finding, Object, ObjectRef};
-use federate_reconcile::{Action, ClusterReport, DesiredObject, parse_desired};
+use federate_reconcile::DesiredObject;
+use federate_reconcile::{Action, ClusterReport};
 use federate_repo::Template;
 use federate_repo::build::{BuildError, Decryptor};
 
 use crate::Session;
-use crate::plain_repo::PlainManifests;
 use crate::source_review::SOPS_CODE;
 
 /// Stands for a value that SOPS encrypted.
@@ -37,11 +37,6 @@ pub(crate) struct DecryptedObjects {
     /// The objects that hold it, whether it can be decrypted or not.
     objects: BTreeSet<ObjectRef>,
     values: Arc<PlainValues>,
-    /// What is rendered with values from decrypted files.
-    plain: Vec<DesiredObject>,
-    plain_objects: BTreeSet<ObjectRef>,
-    /// Whether placed objects lack values that are not known.
-    pub(crate) lacks_values: bool,
     /// The lines of values that no message may quote.
     lines: BTreeSet<String>,
     /// What cannot be decrypted.
@@ -62,6 +57,11 @@ struct NeededFile<'s> {
 }
 
 impl Session {
+    /// Decrypts what SOPS encrypted before it is sent to API servers.
+    pub fn decrypt_with(&mut self, decryptor: Arc<dyn Decryptor>) {
+        self.set_decryptor(decryptor);
+    }
+
     /// Whether objects are decrypted for API servers.
     pub fn decrypts(&self) -> bool {
         self.decryptor.is_some()
@@ -121,31 +121,11 @@ impl Session {
     pub(crate) fn decrypted_objects(&self) -> &DecryptedObjects {
         self.decrypted.get_or_init(|| {
             let objects = self.encrypted_templates().keys().cloned().collect();
-            let mut decrypted = match self.decryptor.as_deref() {
+            match self.decryptor.as_deref() {
                 Some(decryptor) => DecryptedObjects { objects, ..self.decrypt_templates(decryptor) },
                 None => DecryptedObjects { objects, ..DecryptedObjects::default() },
-            };
-            self.render_plain(&mut decrypted);
-            decrypted
+            }
         })
-    }
-
-    /// Adds what is rendered with values from decrypted files.
-    fn render_plain(&self, decrypted: &mut DecryptedObjects) {
-        let placed = self.placed_encrypted().into_iter();
-        let unfilled = placed.filter(|(_, form)| *form == CiphertextForm::Unfilled);
-        let unfilled: BTreeSet<ObjectRef> =
-            unfilled.map(|(template, _)| template.object.id.clone()).collect();
-        let Some(plain) = self.plain.as_ref().filter(|_| !unfilled.is_empty()) else {
-            decrypted.lacks_values = !unfilled.is_empty();
-            return;
-        };
-        let PlainManifests { manifests, lacks_values, findings } = plain.render(self, &unfilled);
-        decrypted.plain = parse_desired(&manifests, None);
-        decrypted.plain_objects = decrypted.plain.iter().map(|plain| plain.object.clone()).collect();
-        decrypted.lacks_values = lacks_values;
-        decrypted.findings.extend(findings);
-        decrypted.lines.extend(list_quotable(plain.values()));
     }
 
     fn decrypt_templates(&self, decryptor: &dyn Decryptor) -> DecryptedObjects {
@@ -164,13 +144,17 @@ impl Session {
             }
         }
         if findings.is_empty() {
-            let sealed = placed.iter().filter(|(_, form)| *form != CiphertextForm::Unfilled);
-            let objects = sealed.flat_map(|(template, _)| template.bodies());
+            let objects = placed.iter().flat_map(|(template, _)| template.bodies());
             let unknown = objects.filter(|object| values.reveal_document(&object.body).is_none());
             findings.extend(unknown.map(|object| self.report_unknown(object)));
         }
-        let lines = list_quotable(&values).collect();
-        DecryptedObjects { values: values.into(), lines, findings, ..DecryptedObjects::default() }
+        let lines = values.list_texts().flat_map(|text| {
+            let lines: Vec<String> =
+                text.lines().map(|line| line.trim().to_owned()).chain([text.clone()]).collect();
+            lines.into_iter().filter(|line| line.len() >= MIN_QUOTED)
+        });
+        let lines = lines.collect();
+        DecryptedObjects { objects: BTreeSet::new(), values: values.into(), lines, findings }
     }
 
     /// Adds the files that an object has encrypted values of, by what tells them apart.
@@ -253,27 +237,10 @@ impl DecryptedObjects {
 
     /// The desired objects that can be compared with live ones and sent: those that SOPS encrypted are in clear, or left out.
     pub(crate) fn reveal_desired(&self, desired: Vec<DesiredObject>) -> Vec<DesiredObject> {
-        let mut revealed = Vec::with_capacity(desired.len());
-        let mut last_plain = None;
-        for desired in desired {
-            if !self.objects.contains(&desired.object) {
-                revealed.push(desired);
-            } else if !self.plain_objects.contains(&desired.object) {
-                revealed.extend(desired.reveal(&self.values));
-            } else if last_plain.as_ref() != Some(&desired.object) {
-                // All of an object: other clusters may receive the same than without its values.
-                let from = self.plain.partition_point(|plain| plain.object < desired.object);
-                let plain = self.plain.iter().skip(from);
-                revealed.extend(plain.take_while(|plain| plain.object == desired.object).cloned());
-                last_plain = Some(desired.object);
-            }
-        }
-        revealed
-    }
-
-    /// The objects that are rendered with values from decrypted files.
-    pub(crate) fn plain_objects(&self) -> &BTreeSet<ObjectRef> {
-        &self.plain_objects
+        let all = desired.into_iter().filter_map(|desired| {
+            if self.objects.contains(&desired.object) { desired.reveal(&self.values) } else { Some(desired) }
+        });
+        all.collect()
     }
 
     /// Takes values in clear out of what is reported about objects that SOPS encrypted.
@@ -305,15 +272,6 @@ impl DecryptedObjects {
             HIDDEN_MESSAGE.clone_into(message);
         }
     }
-}
-
-/// The values, and the lines of them, that no message may quote.
-fn list_quotable(values: &PlainValues) -> impl Iterator<Item = String> {
-    values.list_texts().flat_map(|text| {
-        let lines: Vec<String> =
-            text.lines().map(|line| line.trim().to_owned()).chain([text.clone()]).collect();
-        lines.into_iter().filter(|line| line.len() >= MIN_QUOTED)
-    })
 }
 
 /// Whether two documents have the same encrypted values, in the same order.

@@ -46,7 +46,6 @@ mod member_contexts;
 #[cfg(feature = "live")]
 mod member_status;
 mod outages;
-mod plain_repo;
 mod policy_mismatches;
 pub mod provenance;
 #[cfg(feature = "live")]

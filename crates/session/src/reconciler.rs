@@ -9,7 +9,7 @@ use federate_apiserver_model::{Conversion, ResourceKind, convert_object};
 use federate_engine::change::{DigestKey, is_hidden, reveal_values};
 use federate_engine::{Engine, Rendering, UnsentObject};
 use federate_kubernetes::{Cluster, ClusterName, LiveObjects, Object, ObjectRef, kinds};
-use federate_reconcile::cluster::{ClusterDecisions, DecisionContext, PlainObjects, PruneOptions};
+use federate_reconcile::cluster::{ClusterDecisions, DecisionContext, PruneOptions};
 use federate_reconcile::drift::DriftRules;
 use federate_reconcile::{
     Action, Actions, AdoptionMode, ApplySet, ClusterReport, DecisionSettings, DesiredObjects, DryRunStrategy,
@@ -146,8 +146,6 @@ pub struct Reconciler<'r> {
     session: &'r Session,
     options: &'r ReconcileOptions<'r>,
     engine: Engine<'r>,
-    /// The engine over the files in clear, if objects are rendered from them.
-    plain_engine: Option<Engine<'r>>,
     desired: DesiredObjects,
     /// What counts in place of the session's rendering: nothing, for deleting everything, or less of it.
     instead: Option<Rendering>,
@@ -172,7 +170,6 @@ impl<'r> Reconciler<'r> {
             session,
             options,
             engine: session.build_engine(),
-            plain_engine: session.plain.as_ref().map(|plain| plain.build_engine(session)),
             desired,
             instead,
             now,
@@ -422,10 +419,6 @@ impl<'r> Reconciler<'r> {
         };
         DecisionContext {
             engine: &self.engine,
-            plain: self.plain_engine.as_ref().map(|engine| PlainObjects {
-                engine,
-                objects: self.session.decrypted_objects().plain_objects(),
-            }),
             rendering: self.rendering(),
             desired: &self.desired,
             settings,

@@ -22,7 +22,7 @@ use federate_repo::build::{Builder, Decryptor};
 use federate_repo::config::{AutoscaledReplicas, UnplacedTemplates};
 use federate_repo::{
     Builds, ChangedFile, Claims, Config, FileTree, NeedsReload, ReadOptions, Repo, RepoFile, RepoFiles, Role,
-    UNKNOWN_VALUES, UnexpandedRepo,
+    UnexpandedRepo,
 };
 use federate_report::findings;
 
@@ -32,7 +32,6 @@ use crate::excluding_tree::ExcludingTree;
 use crate::known_kinds::KnownKinds;
 use crate::limited_tree::LimitedTree;
 use crate::outages::{self, OutageTimes, UnreachableClusters};
-use crate::plain_repo::PlainRepo;
 use crate::release;
 use crate::source_review::{MAC_CODE, NOT_BUILT_CODE, SOPS_CODE, SourceReview};
 
@@ -228,8 +227,6 @@ pub struct Session {
     excluded: Option<String>,
     builder: Option<Arc<dyn Builder>>,
     pub(crate) decryptor: Option<Arc<dyn Decryptor>>,
-    /// The repo with its encrypted files in clear, if something decrypts and an object is built with values from them.
-    pub(crate) plain: Option<Box<PlainRepo>>,
     /// Findings about the options.
     option_findings: Vec<Finding>,
     /// Findings from loading.
@@ -370,9 +367,7 @@ impl Session {
             return Self::from_files(Vec::new(), Config::default(), options);
         }
         let loaded = files.assemble_repo(builds, &known);
-        let mut session = Self::from_repo(loaded, known.clone(), options);
-        session.open_plain(source);
-        session
+        Self::from_repo(loaded, known.clone(), options)
     }
 
     /// Like `open`, over files in memory, in any order.
@@ -458,7 +453,6 @@ impl Session {
             excluded,
             builder,
             decryptor,
-            plain: None,
             option_findings,
             loading_findings,
             decision_cache,
@@ -555,21 +549,11 @@ impl Session {
         (self.encrypted, self.decrypted) = (OnceLock::new(), OnceLock::new());
     }
 
-    /// Decrypts what is sent to API servers from now on. `source` is what this was read from.
-    pub fn decrypt_with(&mut self, decryptor: Arc<dyn Decryptor>, source: &dyn FileTree) {
+    /// Decrypts what is sent to API servers from now on.
+    pub(crate) fn set_decryptor(&mut self, decryptor: Arc<dyn Decryptor>) {
         self.decryptor = Some(decryptor);
         self.settings.decrypts = true;
         self.forget_results();
-        self.open_plain(source);
-    }
-
-    /// Reads the source with its encrypted files in clear, if an object is built with values from them.
-    fn open_plain(&mut self, source: &dyn FileTree) {
-        let lacks_values =
-            || self.encrypted_templates().values().any(|form| *form == CiphertextForm::Unfilled);
-        let decryptor = self.decryptor.clone().filter(|_| lacks_values());
-        self.plain =
-            decryptor.map(|decryptor| PlainRepo::open(source, self.to_options(), decryptor.as_ref()));
     }
 
     /// A plan with the objects that it names as this repo does: the scope of a kind may have been unknown when it was
@@ -828,16 +812,9 @@ impl Session {
     /// [`findings`](Self::findings) for a command that writes the result: what would be wrong there is an error.
     pub fn findings_for(&self, destination: Destination) -> Vec<Finding> {
         let mut found = self.findings();
-        let is_for_clusters = destination == Destination::Clusters;
-        if let Some(plain) = self.plain.as_ref().filter(|_| is_for_clusters) {
-            found.retain(|finding| finding.code != UNKNOWN_VALUES);
-            found.extend(plain.unknown_values().cloned());
-        }
-        let lacks_values = is_for_clusters && self.decrypted_objects().lacks_values;
         for finding in &mut found {
             if finding.code == NOT_BUILT_CODE
-                || (finding.code == SOPS_CODE && is_for_clusters)
-                || (finding.code == UNKNOWN_VALUES && lacks_values)
+                || (finding.code == SOPS_CODE && destination == Destination::Clusters)
             {
                 finding.severity = Severity::Error;
             }

@@ -100,10 +100,9 @@ impl Reader<'_> {
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         for entry in entries {
             let path = join_path(below, &entry.name);
-            if ignored.ignores_path(&join_path(&folder, &entry.name), entry.kind == EntryKind::Folder) {
-                continue;
-            }
             match entry.kind {
+                // Only files are left out: another pattern may keep some of a folder.
+                EntryKind::File if ignored.ignores_file(&join_path(&folder, &entry.name)) => {}
                 EntryKind::File => {
                     let extension = entry.name.rsplit_once('.').map_or("", |(_, extension)| extension);
                     resources.extend(["yaml", "yml"].contains(&extension).then_some(path));

@@ -14,10 +14,21 @@ use federate_kubernetes::sops::holds_ciphertext;
 use super::namespace_of;
 use crate::description::{DescriptionError, MAX_SIMILAR, UnknownReason, UnknownValues};
 
+/// What is made of values that are encrypted, or not in the repo.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MissingValues {
+    /// Both are errors.
+    Refused,
+    /// Those that are encrypted are not known. What is not in the repo is an error, as it may be built yet.
+    Awaited,
+    /// Both are not known.
+    Unknown,
+}
+
 /// Objects by kind, namespace and name.
 pub(super) struct ReferencedObjects<'f> {
     objects: BTreeMap<(&'f str, String, &'f str), &'f Object>,
-    missing_is_unknown: bool,
+    missing: MissingValues,
 }
 
 /// What is known of the data of an object.
@@ -71,15 +82,14 @@ impl<'r> Reference<'r> {
 }
 
 impl<'f> ReferencedObjects<'f> {
-    /// If `missing_is_unknown`, what is missing has values that are not known; otherwise, it may be built yet.
-    pub(super) fn new(objects: impl Iterator<Item = &'f Object>, missing_is_unknown: bool) -> Self {
+    pub(super) fn new(objects: impl Iterator<Item = &'f Object>, missing: MissingValues) -> Self {
         let data = objects.filter(|object| {
             object.id.api_version == "v1" && matches!(object.id.kind.as_str(), "ConfigMap" | "Secret")
         });
         let objects = data
             .map(|object| ((object.id.kind.as_str(), namespace_of(object), object.id.name.as_str()), object))
             .collect();
-        Self { objects, missing_is_unknown }
+        Self { objects, missing }
     }
 
     /// The data of the object that a reference names.
@@ -88,7 +98,7 @@ impl<'f> ReferencedObjects<'f> {
         let Some(object) = self.objects.get(&(*kind, namespace.clone(), *name)) else {
             return if *is_optional {
                 Ok(ReferencedData::None)
-            } else if self.missing_is_unknown {
+            } else if self.missing == MissingValues::Unknown {
                 let similar = self.find_similar(reference);
                 Ok(ReferencedData::Missing(reference.describe_unknown(UnknownReason::Missing { similar })))
             } else {
@@ -119,6 +129,11 @@ impl<'f> ReferencedObjects<'f> {
                     known.insert(key, text);
                 }
             }
+        }
+        if self.missing == MissingValues::Refused && !encrypted.is_empty() {
+            return Err(reference.refuse("is encrypted by SOPS, so that its values are not known").with_help(
+                "keep what is not secret in a ConfigMap, or let what is built refer to the Secret by its name",
+            ));
         }
         Ok(ReferencedData::Found { known, encrypted })
     }

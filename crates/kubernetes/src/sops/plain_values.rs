@@ -6,8 +6,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use crate::unfilled::list_unfilled;
-
 use super::{
     CIPHERTEXT_START, METADATA_FIELD, decode_text, holds_ciphertext, is_encrypted, is_secret,
     list_ciphertexts,
@@ -66,9 +64,6 @@ impl PlainValues {
 
     /// A document in clear, without the part of SOPS; `None` if a value is not known.
     pub fn reveal_document(&self, written: &Value) -> Option<Value> {
-        if !list_unfilled(written).is_empty() {
-            return None;
-        }
         let mut document = written.clone();
         if is_encrypted(written) {
             document.as_object_mut()?.shift_remove(METADATA_FIELD);

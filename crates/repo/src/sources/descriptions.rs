@@ -11,15 +11,15 @@ use federate_file_tree::{is_folder, is_within};
 use federate_gitops::vendored::VENDOR_HELP;
 use federate_gitops::{
     ArgoReader, ArgoSettings, BuildChanges, DescribedJob, DescribedSource, DescriptionError, FluxCharts,
-    FluxReader, FluxSettings, GenerationUsage, KustomizationRules, Note, OwnRepository, is_argo_source,
-    is_flux_source, name_kubeconfig_cluster,
+    FluxReader, FluxSettings, GenerationUsage, KustomizationRules, MissingValues, Note, OwnRepository,
+    is_argo_source, is_flux_source, name_kubeconfig_cluster,
 };
 use federate_kubernetes::finding::join_names;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, Severity};
 use serde_json::{Map, Value};
 
 use super::described::{drop_repeated, list_job, read_files, record_source, substitute_output};
-use super::mistakes::{ClusterFolders, review_repository, review_version};
+use super::mistakes::{FoldersOfClusters, review_repository, review_version};
 use super::owned_identity;
 use super::unknown_values::UnknownUses;
 use super::{
@@ -175,8 +175,10 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
         let mut unread = self.find_written(builds);
         for level in 0.. {
             unread.extend(self.build_level(sources, builds));
-            let (mut read, mut failed) = self.read_level(&unread, false, builds);
-            if read.is_empty() && !failed.is_empty() {
+            let keeps_unknown = self.runner.files.keeps_unknown_values;
+            let missing = if keeps_unknown { MissingValues::Awaited } else { MissingValues::Refused };
+            let (mut read, mut failed) = self.read_level(&unread, missing, builds);
+            if keeps_unknown && read.is_empty() && !failed.is_empty() {
                 (read, failed) = self.read_without_missing(failed, builds);
             }
             if read.is_empty() {
@@ -225,7 +227,7 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
             let found: BTreeSet<&str> = own.clone().filter_map(|one| one.cluster.as_deref()).collect();
             let key = own.map(|one| one.controller.key()).next();
             if let (Some(key), false) = (key, self.clusters.is_empty()) {
-                let folders = ClusterFolders { index: *index, key, pattern, found };
+                let folders = FoldersOfClusters { index: *index, key, pattern, found };
                 findings.extend(folders.review(self.runner.files, self.clusters, &built));
             }
         }
@@ -416,9 +418,9 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
         let (first, rest): (Vec<usize>, Vec<usize>) = indices
             .iter()
             .partition(|index| !self.list_dependencies(**index).iter().any(|one| indices.contains(one)));
-        let (sources, failed) = self.read_level(&first, true, builds);
+        let (sources, failed) = self.read_level(&first, MissingValues::Unknown, builds);
         if sources.is_empty() {
-            let (sources, more) = self.read_level(&rest, true, builds);
+            let (sources, more) = self.read_level(&rest, MissingValues::Unknown, builds);
             return (sources, failed.into_iter().chain(more).collect());
         }
         let rest = waiting.into_iter().filter(|(index, _)| rest.contains(index));
@@ -429,7 +431,7 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
     fn read_level(
         &mut self,
         open: &[usize],
-        missing_is_unknown: bool,
+        missing: MissingValues,
         builds: &mut Builds,
     ) -> (Vec<OpenSource>, Vec<(usize, DescriptionError)>) {
         let (mut sources, mut failed) = (Vec::new(), Vec::new());
@@ -458,7 +460,7 @@ impl<'r, 'f> DescriptionWalk<'r, 'f> {
                 let written = runs.cluster.is_none().then(|| self.runner.files.written_objects());
                 let objects = written.into_iter().flatten().chain(&runs.objects);
                 let tree = self.runner.tree;
-                FluxReader::new(tree, objects, flux_settings, vendored, &own, missing_is_unknown)
+                FluxReader::new(tree, objects, flux_settings, vendored, &own, missing)
             });
             // Argo CD runs where an item of `sources` says, or where the configuration does.
             let mut single;

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use federate_file_tree::is_within;
 use federate_gitops::{FluxCharts, MisspeltRepository, is_argo_source, is_flux_source, list_served_versions};
 use federate_kubernetes::finding::join_names;
 use federate_kubernetes::schema::find_similar;
 use federate_kubernetes::{Cluster, Finding, Object, Severity};
 
 use crate::RepoFiles;
-use crate::config::CLUSTER_PLACEHOLDER;
+use crate::config::{CLUSTER_PLACEHOLDER, SourcePath};
 
 /// The most names that a finding has.
 const MAX_NAMES: usize = 5;
@@ -38,7 +39,7 @@ pub(super) fn review_repository(object: &Object, repositories: &FluxCharts<'_>) 
 }
 
 /// An item of `sources` with a folder for each cluster.
-pub(super) struct ClusterFolders<'f> {
+pub(super) struct FoldersOfClusters<'f> {
     /// The item, and its key.
     pub(super) index: usize,
     pub(super) key: &'static str,
@@ -48,7 +49,7 @@ pub(super) struct ClusterFolders<'f> {
     pub(super) found: BTreeSet<&'f str>,
 }
 
-impl ClusterFolders<'_> {
+impl FoldersOfClusters<'_> {
     /// The warning about folders beside these that are built for no cluster. `built` are the files that something was built from.
     pub(super) fn review(
         &self,
@@ -66,9 +67,22 @@ impl ClusterFolders<'_> {
             let is_like_others = !start.is_empty() || is_flux_source(object) || is_argo_source(object);
             names.extend(name.filter(|name| !name.is_empty() && is_like_others));
         }
+        let sources = files.config().sources.iter();
+        let others: Vec<&str> = sources
+            .flat_map(|source| {
+                let built = [&source.kustomize, &source.chart].map(|path| match path {
+                    Some(SourcePath::Path(path)) => Some(path.as_str()),
+                    _ => None,
+                });
+                [source.flux.as_deref(), source.argocd.as_deref()].into_iter().chain(built)
+            })
+            .flatten()
+            .map(|path| path.trim_start_matches("./"))
+            .collect();
         names.retain(|name| {
-            let folder = format!("{start}{name}{suffix}/");
-            !self.found.contains(name) && !built.iter().any(|file| file.starts_with(&folder))
+            let folder = format!("{start}{name}{suffix}");
+            let is_built = built.iter().any(|file| is_within(file, &folder));
+            !self.found.contains(name) && !is_built && !others.iter().any(|path| is_within(path, &folder))
         });
         let first = names.first()?;
         let folders: Vec<String> = names.iter().map(|name| format!("`{start}{name}{suffix}`")).collect();

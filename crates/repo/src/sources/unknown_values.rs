@@ -10,11 +10,17 @@ use federate_kubernetes::{Finding, Object};
 
 use super::BuiltVariant;
 
-/// The code of the warning about values that are not known. Where objects with them are to be sent, it is an error.
-pub const UNKNOWN_VALUES: &str = "unknown-values";
+/// The code of the warning about values that are not known.
+const UNKNOWN_VALUES: &str = "unknown-values";
 
 /// The most names that a finding has.
 const MAX_NAMES: usize = 5;
+
+/// The most names that the mark of an object has.
+const MAX_MARKED: usize = 20;
+
+/// What other commands do.
+const REFUSED: &str = "`commit`, `push`, `apply`, `drift` and `sync` do not build without values";
 
 /// Where values are used that are not known, by what holds them.
 #[derive(Default)]
@@ -48,32 +54,35 @@ impl UnknownUses {
             // A chart may make anything of its values.
             names.extend(source.unknown.iter().flat_map(|values| &values.keys).map(String::as_str));
         }
+        let names: Vec<&str> = names.into_iter().take(MAX_MARKED).collect();
+        let mut holders: BTreeMap<&str, usize> = BTreeMap::new();
+        for (at, values) in source.unknown.iter().enumerate() {
+            holders.extend(values.keys.iter().map(|key| (key.as_str(), at)));
+        }
+        // What is missing may hold any variable.
+        let of_missing = source.unknown.iter().position(|values| values.keys.is_empty());
+        let mut noted = vec![(BTreeSet::new(), BTreeSet::new()); source.unknown.len()];
         for object in variants.iter_mut().flat_map(|variant| &mut variant.objects) {
             mark_unfilled(&mut object.body, names.iter().copied());
+            for name in list_unfilled(&object.body) {
+                let of_missing = of_missing.filter(|_| !inherited.contains(name));
+                let Some(at) = holders.get(name).copied().or(of_missing) else { continue };
+                if let Some((keys, built)) = noted.get_mut(at) {
+                    keys.insert(name.to_owned());
+                    built.insert(object.id.to_string());
+                }
+            }
         }
-        let encrypted: BTreeSet<&str> =
-            source.unknown.iter().flat_map(|values| &values.keys).map(String::as_str).collect();
-        for values in &source.unknown {
-            let noted = self.0.entry(values.holder.clone()).or_insert_with(|| UnknownUse {
+        for (values, (keys, built)) in source.unknown.iter().zip(noted) {
+            let known = self.0.entry(values.holder.clone()).or_insert_with(|| UnknownUse {
                 reason: values.reason.clone(),
                 object: by.clone(),
                 pointer: values.pointer.clone(),
                 keys: BTreeSet::new(),
                 built: BTreeSet::new(),
             });
-            for object in variants.iter().flat_map(|variant| &variant.objects) {
-                let unfilled = list_unfilled(&object.body).into_iter();
-                let keys: BTreeSet<&str> = if values.keys.is_empty() {
-                    // What is missing may hold any variable.
-                    unfilled.filter(|name| !encrypted.contains(name) && !inherited.contains(*name)).collect()
-                } else {
-                    unfilled.filter(|name| values.keys.contains(*name)).collect()
-                };
-                if !keys.is_empty() {
-                    noted.built.insert(object.id.to_string());
-                    noted.keys.extend(keys.into_iter().map(str::to_owned));
-                }
-            }
+            known.keys.extend(keys);
+            known.built.extend(built);
         }
     }
 
@@ -89,15 +98,12 @@ impl UnknownUse {
         let quoted: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
         let keys = join_names(&quoted.iter().map(String::as_str).collect::<Vec<_>>(), MAX_NAMES);
         let built = join_names(&built.iter().map(String::as_str).collect::<Vec<_>>(), MAX_NAMES);
-        let effect = format!(
-            "what is built with them has `${{NAME}}` in their place, and is sent to no cluster: {built}"
-        );
+        let effect = format!("what is built with them has `${{NAME}}` in their place: {built}");
         let (message, help) = match reason {
             UnknownReason::Encrypted if quoted.is_empty() => return None,
             UnknownReason::Encrypted => (
                 format!("SOPS encrypted values of {holder} ({keys}): {effect}"),
-                "let `apply` and `sync` decrypt them (`--decrypt sops`), or keep what is not secret in a ConfigMap"
-                    .to_owned(),
+                format!("keep what is not secret in a ConfigMap; {REFUSED}"),
             ),
             UnknownReason::Missing { similar } => (
                 if quoted.is_empty() {
@@ -110,7 +116,7 @@ impl UnknownUse {
                 },
                 match similar {
                     Some(similar) => format!("did you mean {similar}?"),
-                    None => "commit it, encrypted by SOPS if it is secret, or mark the reference as `optional`".to_owned(),
+                    None => format!("commit it, or mark the reference as `optional`; {REFUSED}"),
                 },
             ),
         };
