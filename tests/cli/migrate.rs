@@ -505,9 +505,9 @@ fn a_report_leads_with_the_reason_that_suffices_and_counts_each_object_once() {
     assert!(ran.out.contains(expected), "{}", ran.out);
     let expected = "Namespace data, Namespace edge, Namespace shop: equal-now (readiness)\n";
     assert!(ran.out.contains(expected), "{}", ran.out);
-    // What is taken away: free resources, the fields of a policy.
+    // What is taken away: free resources, without which replicas still differ, and the fields of a policy.
     for (example, target, expected) in [
-        ("repo", "kubeadmiral", "us-1 36 → 14, us-2 22 → 8 (dynamic-weights)\n"),
+        ("repo", "kubeadmiral", "us-1 36 → 14, us-2 22 → 8 (capacity, dynamic-weights, overrides)\n"),
         ("kubefed", "karmada", "replicas a 4 → 3, b 5 → 6 (min-max)\n"),
     ] {
         let command = format!("migrate {examples}/{example} --to {target}");

@@ -91,7 +91,7 @@ spec:
     sandbox.write("placement.yaml", &placed("Never"));
     let ran = sandbox.apply("-o json");
     let action = ran.action("m1", "Deployment", "web");
-    assert_eq!(action["action"], "unchanged", "{action}");
+    assert_eq!(action["action"], "conflict", "{action}");
     assert!(action["reason"].as_str().unwrap().contains("whenToTakeOver"), "{action}");
     sandbox.write("placement.yaml", &placed("Always"));
     let ran = sandbox.apply("-o json").code(0);

@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use federate_dialect::import::{ImportEdit, apply_edits};
 use federate_engine::{Rendering, TOO_MUCH_WORK, map_charged};
-use federate_kubernetes::{Cluster, Liveness, Origin, work};
+use federate_kubernetes::quantity::Quantity;
+use federate_kubernetes::{Capacity, Cluster, Liveness, Origin, work};
 use federate_repo::Repo;
 use federate_session::Session;
 use serde_json::Value;
@@ -31,7 +32,7 @@ enum Removal {
     Fields,
     /// Earlier placements, and what was observed.
     Memory,
-    /// The free resources of clusters, and the pods that were observed.
+    /// What distinguishes the free resources of clusters, and the pods that were observed.
     Resources,
     /// Taints, and the conditions of clusters that are not ready.
     Conditions,
@@ -167,12 +168,10 @@ impl Trial {
     /// A side without what is taken away from both; `None` if it has nothing of that.
     fn render_without(&self, side: &Session) -> Option<Rendering> {
         let mut clusters = side.clusters().to_vec();
-        for cluster in &mut clusters {
-            match self.removal {
-                Removal::Resources => cluster.capacity = None,
-                Removal::Conditions => remove_conditions(cluster),
-                Removal::Fields | Removal::Memory => {}
-            }
+        match self.removal {
+            Removal::Resources => equalize_resources(&mut clusters),
+            Removal::Conditions => clusters.iter_mut().for_each(remove_conditions),
+            Removal::Fields | Removal::Memory => {}
         }
         let forgets = matches!(self.removal, Removal::Memory | Removal::Resources) && side.has_memory();
         (forgets || clusters != side.clusters()).then(|| side.render_state(side.repo(), &clusters, !forgets))
@@ -202,6 +201,20 @@ fn remove_fields(repo: &Repo, rules: Vec<&UnequalRule>) -> Repo {
         }
     }
     repo
+}
+
+/// Gives all clusters the free resources of the one that has the most of each. Without any, rules that count them place nothing.
+fn equalize_resources(clusters: &mut [Cluster]) {
+    let mut most: BTreeMap<String, Quantity> = BTreeMap::new();
+    let capacities = clusters.iter().filter_map(|cluster| cluster.capacity.as_ref());
+    for (name, quantity) in capacities.flat_map(|capacity| &capacity.available) {
+        let known = most.entry(name.clone()).or_insert(*quantity);
+        *known = (*known).max(*quantity);
+    }
+    for capacity in clusters.iter_mut().filter_map(|cluster| cluster.capacity.as_mut()) {
+        let (total, allocatable, available) = (most.clone(), most.clone(), most.clone());
+        *capacity = Capacity { total, allocatable, available, shapes: None };
+    }
 }
 
 fn remove_conditions(cluster: &mut Cluster) {
