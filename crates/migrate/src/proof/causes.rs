@@ -15,8 +15,9 @@ use federate_repo::Repo;
 use federate_session::Session;
 use serde_json::Value;
 
+use super::comparison::compare_pair;
 use super::content::RenderingIndex;
-use super::{ObjectDifference, ObjectPair, ProofSides, compare_pair};
+use super::{ObjectDifference, ObjectPair, ProofSides};
 use crate::{Reason, UnequalRule};
 
 /// Reasons, and what is taken away to try them.

@@ -8,8 +8,8 @@ use federate_dialect::{ClusterNames, HUB};
 use federate_engine::change::{PathChange, diff_paths, hide_secret_values};
 use federate_kubernetes::{ClusterName, finding, work};
 
-use super::content::{ObjectContent, ObjectState};
-use super::{ComparisonRules, ObjectDifference, RenderedObject};
+use super::content::{ObjectContent, ObjectState, RenderingIndex};
+use super::{ComparisonRules, ObjectDifference, ObjectPair, RenderedObject};
 use crate::DifferenceKind;
 
 /// The most clusters that a sentence names.
@@ -232,4 +232,23 @@ fn different_replicas(shifted: &[ReplicaShift<'_>]) -> Option<ObjectDifference> 
     let difference = difference_on(DifferenceKind::Replicas, clusters, detail);
     let has_empty_share = shifted.iter().any(ReplicaShift::is_from_or_to_nothing);
     Some(ObjectDifference { largest_shift, has_empty_share, ..difference })
+}
+
+/// What clusters receive of a pair of objects by both sides.
+pub(super) fn find_rendered<'r>(
+    pair: &ObjectPair<'_>,
+    indexes: &[RenderingIndex<'r>; 2],
+) -> [RenderedObject<'r>; 2] {
+    [(&pair.old, &indexes[0]), (&pair.new, &indexes[1])]
+        .map(|(object, index)| object.as_ref().map(|id| index.find_object(id)).unwrap_or_default())
+}
+
+/// The differences between a pair of objects, without reasons.
+pub(super) fn compare_pair(
+    pair: &ObjectPair<'_>,
+    indexes: &[RenderingIndex<'_>; 2],
+    rules: ComparisonRules<'_>,
+) -> Vec<ObjectDifference> {
+    let [old, new] = find_rendered(pair, indexes);
+    compare_objects(&old, &new, rules)
 }
