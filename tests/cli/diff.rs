@@ -380,11 +380,10 @@ fn equal_edits_of_policies_are_one() {
         };
         (0..6).map(one).collect()
     };
-    let configs: String = (0..6)
-        .map(|at| {
-            format!("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c{at}, namespace: shop}}\n")
-        })
-        .collect();
+    let config = |at: usize| {
+        format!("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c{at}, namespace: shop}}\n")
+    };
+    let configs: String = (0..6).map(config).collect();
     let fleet = Sandbox::new().file("clusters.yaml", CLUSTERS).file("c.yaml", configs);
     let count_edits = |out: &str| {
         out.split_once("\nCaused by\n").map_or(0, |(_, caused)| caused.matches(" p.yaml:").count())

@@ -77,7 +77,7 @@ fn damped(case: &Value) -> Result<(), String> {
         failure: seconds(&thresholds["failure"]),
     };
     // Scenarios do not observe a cluster: they must read from the rule what the observations come to.
-    same_loss(cluster_readiness::lose_endpoint(thresholds), readiness::lose_endpoint(thresholds))?;
+    same_loss(&cluster_readiness::lose_endpoint(thresholds), &readiness::lose_endpoint(thresholds))?;
     let before: Vec<Condition> = if case["conditions"].is_null() {
         Vec::new()
     } else {
@@ -103,7 +103,7 @@ fn damped(case: &Value) -> Result<(), String> {
 
 type ClusterLoss = (SignedDuration, Condition);
 
-fn same_loss(observed: ClusterLoss, rule: ClusterLoss) -> Result<(), String> {
+fn same_loss(observed: &ClusterLoss, rule: &ClusterLoss) -> Result<(), String> {
     if observed == rule { Ok(()) } else { Err(format!("observed {observed:?}, by the rule {rule:?}")) }
 }
 
@@ -118,7 +118,7 @@ fn monitored(case: &Value) -> Result<(), String> {
         monitor: flag("clusterMonitorGracePeriod", default.monitor),
         startup: flag("clusterStartupGracePeriod", default.startup),
     };
-    same_loss(cluster_readiness::lose_agent(grace), readiness::lose_agent(grace))?;
+    same_loss(&cluster_readiness::lose_agent(grace), &readiness::lose_agent(grace))?;
     let conditions = cluster.value_at(&["status", "conditions"]).filter(|c| !c.is_null());
     let mut conditions: Vec<Condition> =
         conditions.map_or(Vec::new(), |c| Deserialize::deserialize(c).expect("conditions"));
