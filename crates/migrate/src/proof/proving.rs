@@ -10,7 +10,7 @@ use super::{
 };
 
 /// Compares what each cluster receives of each object by the two sides. Sessions that
-/// [keep values](Session::keep_manifest_values) are compared faster.
+/// [keep values](federate_session::Session::keep_manifest_values) are compared faster.
 ///
 /// # Errors
 ///
