@@ -129,7 +129,7 @@ pub(super) fn schedule_placement(
 }
 
 /// Runs one scheduling cycle, and returns whether another one follows at once: with spread constraints a cycle
-/// picks one cluster. A plan runs all of them ([`schedule_placement`]).
+/// picks one cluster. A plan runs all of them (`schedule_placement`).
 pub fn run_cycle(
     request: &ScheduleRequest<'_>,
     rows: ScheduleRows,
