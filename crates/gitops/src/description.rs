@@ -425,7 +425,23 @@ pub(crate) fn refuse_path(tree: &CachedTree<'_>, pointer: &str, path: &str, what
 }
 
 /// Among how many names the one is searched that may be meant: a repo may have many wrong ones.
-pub(crate) const MAX_SIMILAR: usize = 200;
+const MAX_SIMILAR: usize = 200;
+
+/// The object that is meant by a reference to one that is not there: in another namespace, or with a similar name. `all` are the
+/// namespaces and names of the kind.
+pub(crate) fn find_similar_object<'n>(
+    all: impl Iterator<Item = (&'n str, &'n str)> + Clone,
+    namespace: &str,
+    name: &str,
+) -> Option<(&'n str, &'n str)> {
+    let elsewhere = all.clone().find(|(_, other)| *other == name);
+    elsewhere.or_else(|| {
+        let beside: Vec<(&str, &str)> = all.filter(|(own, _)| *own == namespace).take(MAX_SIMILAR).collect();
+        let names: Vec<&str> = beside.iter().map(|(_, name)| *name).collect();
+        let near = find_nearest(name, &names)?;
+        beside.into_iter().find(|(_, name)| *name == near)
+    })
+}
 
 /// The path nearest to one that does not exist: with another name for its first part that is missing.
 fn find_nearest_path(tree: &CachedTree<'_>, path: &str) -> Option<String> {

@@ -14,9 +14,8 @@ use serde_json::Value;
 use federate_file_tree::normalize_path;
 use federate_kubernetes::Object;
 use federate_kubernetes::object::{field_text, pointer_text};
-use federate_kubernetes::schema::find_nearest;
 
-use crate::description::{DescriptionError, MAX_SIMILAR};
+use crate::description::{DescriptionError, find_similar_object};
 
 /// The longest name and version of a chart, and the longest address of a repository.
 const MAX_TEXT_LENGTH: usize = 1000;
@@ -360,15 +359,9 @@ impl<'f> FluxCharts<'f> {
         let name = field_text(reference, "name");
         let namespace = Some(field_text(reference, "namespace")).filter(|named| !named.is_empty());
         let namespace = namespace.unwrap_or(own);
-        let all = self.0.keys().filter(|(kind, _, _)| *kind == "GitRepository");
-        let elsewhere = all.clone().find(|(_, _, other)| *other == name).map(|(_, other, _)| (*other, name));
-        let names: Vec<&str> = all
-            .filter(|(_, other, _)| *other == namespace)
-            .map(|(_, _, name)| *name)
-            .take(MAX_SIMILAR)
-            .collect();
-        let (place, similar) =
-            elsewhere.or_else(|| find_nearest(name, &names).map(|near| (namespace, near)))?;
+        let of_kind = self.0.keys().filter(|(kind, _, _)| *kind == "GitRepository");
+        let all = of_kind.map(|(_, namespace, name)| (*namespace, *name));
+        let (place, similar) = find_similar_object(all, namespace, name)?;
         Some(MisspeltRepository {
             pointer,
             named: format!("GitRepository {namespace}/{name}"),

@@ -328,7 +328,7 @@ fn lay_out_argocd(
     let folder = folder?;
     let mut known = inventory;
     for object in objects {
-        if object.id.kind == "Secret" && object.label("argocd.argoproj.io/secret-type") == Some("cluster") {
+        if object.id.kind == "Secret" && federate_gitops::is_argo_setting(object) {
             let name = pointer_text(&object.body, "/stringData/name");
             known.insert(name);
             layout.clusters.extend(safe_cluster(name).is_ok().then(|| name.to_owned()));

@@ -8,11 +8,10 @@ use serde_json::Value;
 
 use federate_kubernetes::Object;
 use federate_kubernetes::object::{field_text, string_map};
-use federate_kubernetes::schema::find_nearest;
 use federate_kubernetes::sops::holds_ciphertext;
 
 use super::namespace_of;
-use crate::description::{DescriptionError, MAX_SIMILAR, UnknownReason, UnknownValues};
+use crate::description::{DescriptionError, UnknownReason, UnknownValues, find_similar_object};
 
 /// What is made of values that are encrypted, or not in the repo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,14 +95,18 @@ impl<'f> ReferencedObjects<'f> {
     pub(super) fn find_data(&self, reference: &Reference<'_>) -> Result<ReferencedData, DescriptionError> {
         let Reference { kind, name, namespace, is_optional, .. } = reference;
         let Some(object) = self.objects.get(&(*kind, namespace.clone(), *name)) else {
-            return if *is_optional {
-                Ok(ReferencedData::None)
-            } else if self.missing == MissingValues::Unknown {
-                let similar = self.find_similar(reference);
-                Ok(ReferencedData::Missing(reference.describe_unknown(UnknownReason::Missing { similar })))
-            } else {
-                Err(reference.refuse("is not in the repo"))
-            };
+            if *is_optional {
+                return Ok(ReferencedData::None);
+            }
+            let similar = self.find_similar(reference);
+            if self.missing == MissingValues::Unknown {
+                let values = reference.describe_unknown(UnknownReason::Missing { similar });
+                return Ok(ReferencedData::Missing(values));
+            }
+            let why = format!("the repo has no {kind} {namespace}/{name}");
+            let meant = similar.map(|similar| format!("did you mean {similar}?"));
+            let help = meant.unwrap_or_else(|| "commit it, or mark the reference as optional".to_owned());
+            return Err(DescriptionError::new(&reference.pointer, why).with_help(&help));
         };
         let is_secret = *kind == "Secret";
         let (mut known, mut encrypted) = (BTreeMap::new(), BTreeSet::new());
@@ -138,20 +141,13 @@ impl<'f> ReferencedObjects<'f> {
         Ok(ReferencedData::Found { known, encrypted })
     }
 
-    /// The object that is meant by a reference to one that is not there: in another namespace, or with a similar name.
+    /// The object that may be meant by a reference to one that is not there.
     fn find_similar(&self, reference: &Reference<'_>) -> Option<String> {
         let Reference { kind, name, namespace, .. } = reference;
-        let all = self.objects.keys();
-        let elsewhere = all.clone().find(|(other, _, same)| other == kind && same == name);
-        if let Some((_, other, _)) = elsewhere {
-            return Some(format!("{kind} {other}/{name}"));
-        }
-        let names: Vec<&str> = all
-            .filter(|(other, own, _)| other == kind && own == namespace)
-            .map(|(_, _, name)| *name)
-            .take(MAX_SIMILAR)
-            .collect();
-        find_nearest(name, &names).map(|near| format!("{kind} {namespace}/{near}"))
+        let of_kind = self.objects.keys().filter(|(other, _, _)| other == kind);
+        let all = of_kind.map(|(_, namespace, name)| (namespace.as_str(), *name));
+        let (namespace, name) = find_similar_object(all, namespace, name)?;
+        Some(format!("{kind} {namespace}/{name}"))
     }
 }
 
