@@ -118,7 +118,7 @@ impl DriftCommand {
             ControlFlow::Continue(done) => done,
         };
         if self.filter.is_given() {
-            let session = ManuallyDrop::new(self.args.open_sent_session()?);
+            let session = ManuallyDrop::new(self.args.open_session(None, None)?);
             let filter = self.filter.build_filter(&[&session]);
             done.actions.actions.retain(|action| filter.shows_object(&action.object));
         }

@@ -152,7 +152,7 @@ impl MemberRun<'_> {
     /// errors in the repo stop it, which are reported.
     pub(super) fn run(&self) -> Result<ControlFlow<Exit, MemberRunResult>, CommandError> {
         let repo = self.args.repo_ref();
-        let mut session = ManuallyDrop::new(self.args.open_sent_session()?);
+        let mut session = ManuallyDrop::new(self.args.open_session(None, None)?);
         session.keep_manifest_values();
         if let Some(decryptor) = self.decryption.map(DecryptionArgs::open_decryptor).transpose()?.flatten() {
             session.decrypt_with(decryptor);

@@ -171,7 +171,7 @@ impl RenderCommand {
             || {
                 let repo = self.args.open_repo()?;
                 let output = repo.relative_path(&self.out);
-                self.args.open_shown_session(repo.source(), output, Plan::default())
+                self.args.open_session_over(repo.source(), output, Plan::default())
             },
         );
         let (folder, mut session) = (folder?, session?);

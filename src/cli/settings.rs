@@ -169,8 +169,9 @@ pub(super) struct RepoArgs {
 }
 
 impl RepoArgs {
-    /// Reads the repo. `out` is the output folder, which is not read as part of the repo; `published` is the plan
-    /// in it, which is the previous plan unless `--previous` names another.
+    /// Reads the repo for a command that writes or sends what is rendered, or compares it with what was sent. `out` is the output
+    /// folder, which is not read as part of the repo; `published` is the plan in it, which is the previous plan unless `--previous`
+    /// names another.
     pub(super) fn open_session(
         &self,
         out: Option<&Path>,
@@ -178,19 +179,21 @@ impl RepoArgs {
     ) -> Result<Session, CommandError> {
         let repo = self.open_repo()?;
         let output = out.and_then(|out| repo.relative_path(out));
-        self.open_shown_session(repo.source(), output, self.read_previous(published)?)
+        self.open_session_over(repo.source(), output, self.read_previous(published)?)
     }
 
-    /// Reads the repo for a command that sends what is rendered, or compares it with what was sent.
-    pub(super) fn open_sent_session(&self) -> Result<Session, CommandError> {
+    /// Reads the repo for a command that shows what is rendered, also where values are not known.
+    pub(super) fn open_shown_session(&self) -> Result<Session, CommandError> {
         let repo = self.open_repo()?;
-        self.open_session_over(repo.source(), None, self.read_previous(None)?)
+        let read = self.selection.read_options(&self.repo, repo.source(), None)?;
+        let read = ReadOptions { keeps_unknown_values: true, ..read };
+        self.open_read(repo.source(), read, self.read_previous(None)?)
     }
 
-    /// Reads the repo for a command that ends with the session. The end of the process frees its memory at once, which
-    /// object by object takes longer than many a plan.
+    /// The same for a command that ends with the session. The end of the process frees its memory at once, which object by object
+    /// takes longer than many a plan.
     pub(super) fn open_leaked_session(&self) -> Result<ManuallyDrop<Session>, CommandError> {
-        self.open_session(None, None).map(ManuallyDrop::new)
+        self.open_shown_session().map(ManuallyDrop::new)
     }
 
     /// The repo's identity, which all its clones share, with the revision that is read; `None` outside of git
@@ -273,7 +276,7 @@ impl RepoArgs {
         self.fresh || self.previous.is_some() || self.snapshot.is_given()
     }
 
-    /// Reads the repo from `source`, for a command that publishes what is rendered; `output` is the output folder within it.
+    /// Reads the repo from `source`; `output` is the output folder within it.
     pub(super) fn open_session_over(
         &self,
         source: &dyn FileTree,
@@ -282,17 +285,6 @@ impl RepoArgs {
     ) -> Result<Session, CommandError> {
         let read = self.selection.read_options(&self.repo, source, output)?;
         self.open_read(source, read, previous)
-    }
-
-    /// The same for a command that shows what is rendered, also where values are not known.
-    pub(super) fn open_shown_session(
-        &self,
-        source: &dyn FileTree,
-        output: Option<String>,
-        previous: Plan,
-    ) -> Result<Session, CommandError> {
-        let read = self.selection.read_options(&self.repo, source, output)?;
-        self.open_read(source, ReadOptions { keeps_unknown_values: true, ..read }, previous)
     }
 
     fn open_read(

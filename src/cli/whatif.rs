@@ -127,7 +127,7 @@ impl WhatIfCommand {
             let help = "name at least one event, such as `--lose CLUSTER`, or use `--each cluster`";
             return Err(CommandError::Failed(format!("the scenario is empty: {help}")));
         }
-        let session = self.args.open_session(None, None)?;
+        let session = self.args.open_shown_session()?;
         let findings = session.plan_findings();
         let errors: Vec<_> = findings.iter().filter(|finding| finding.is_error()).cloned().collect();
         self.args.say_cluster_notices(&session)?;

@@ -94,6 +94,15 @@ fn what_is_wrong_about_an_object_is_named_with_its_line() {
             "only what is in the repo is built",
         ),
         (KUSTOMIZATION.replace("./apps", "./aps/sub"), "help: did you mean `apps/sub`?"),
+        (KUSTOMIZATION.replace("cluster-vars", "other"), "the repo has no ConfigMap flux-system/other"),
+        (
+            KUSTOMIZATION.replace("kind: ConfigMap, name: cluster", "kind: Secret, name: cluster"),
+            "the repo has no Secret flux-system/cluster-vars",
+        ),
+        (
+            KUSTOMIZATION.replace("cluster-vars", "cluster-var"),
+            "help: did you mean ConfigMap flux-system/cluster-vars?",
+        ),
         (release.to_owned(), "the repo has no HelmRepository shop/bitnami"),
         ("a: b\n".to_owned(), "has no Kustomization or HelmRelease of Flux"),
     ] {
@@ -117,34 +126,41 @@ stringData: {secret: \"ENC[AES256_GCM,data:Zm9v,iv:YWJj,tag:ZGVm,type:str]\"}
 sops: {version: 3.9.0, mac: \"ENC[AES256_GCM,data:Zm9v,iv:YWJj,tag:ZGVm,type:str]\"}
 ";
 
+/// Commits a repo to `main`.
+fn commit_all(repo: &Sandbox) {
+    repo.write(".gitignore", ".cache/\nout/\n");
+    for line in ["init -q -b main", "add -A", "commit -q -m first"] {
+        repo.git(line);
+    }
+}
+
 #[test]
-fn variables_that_are_not_known_stay_where_nothing_is_sent() {
+fn variables_that_are_not_known_stay_where_nothing_is_written_or_sent() {
     let Some(tools) = Tools::find(true, false) else { return };
     let of_secret = "ConfigMap, name: none, optional: true";
     let kustomization = KUSTOMIZATION.replace(of_secret, "Secret, name: cluster-secrets");
-    let map = MAP.replace("${tier}", "${tier}-${secret:=none}");
-    let repo = flux_repo(&kustomization).file("apps/sub/map.yaml", &map).file(".federateignore", "live/\n");
+    let repo = flux_repo(&kustomization).file(".federateignore", "live/\n").file("live/m1/a.yaml", "");
+    commit_all(&repo);
+    repo.write("apps/sub/map.yaml", MAP.replace("${tier}", "${tier}-${secret:=none}"));
     let missing =
         "the repo has no Secret flux-system/cluster-secrets, so that values are not known (`secret`)";
     let encrypted = "SOPS encrypted values of Secret flux-system/cluster-secrets (`secret`)";
     for (secret, expected) in [("", missing), (ENCRYPTED_VARIABLES, encrypted)] {
         repo.write("clusters/secret.yaml", secret);
-        let ran = tools.run(&repo, "render --out out").code(0);
-        let named = ran.err.contains(expected) && ran.err.contains("ConfigMap shop/settings-eu");
-        assert!(ran.err.contains("warning[unknown-values]") && named, "{}", ran.err);
-        assert!(ran.err.contains("clusters/prod.yaml:21:7"), "{}", ran.err);
-        let all = rendered(&repo, "m1");
-        let map = &all["\"ConfigMap\" \"settings-eu\""];
-        assert_eq!(map["data"]["tier"], "gold-${secret:=none}");
-        assert_eq!(map["metadata"]["annotations"]["federate.dev/unfilled"], "secret");
-        let web = &all["\"Deployment\" \"web-eu\""];
-        assert_eq!(web["metadata"]["annotations"], json!({"note": "a"}), "it has no such variable");
-        // What is sent or published lacks nothing.
-        repo.write("live/m1/a.yaml", "");
-        for options in ["", " --keep-going"] {
-            let apply = format!("apply --cluster m1 --observed live --dry-run=client -o json{options}");
-            let ran = tools.run(&repo, &apply).code(2);
-            assert!(ran.err.contains("error[build-failed]") && !ran.out.contains("settings-eu"), "{ran:#?}");
+        let checked = tools.run(&repo, "check").code(1).out;
+        let named = checked.contains(expected) && checked.contains("ConfigMap shop/settings-eu");
+        assert!(checked.contains("warning[unknown-values]") && named, "{checked}");
+        assert!(checked.contains("clusters/prod.yaml:21:7"), "{checked}");
+        let shown = tools.run(&repo, "diff --from main").code(1).out;
+        assert!(shown.contains("gold-${secret:=none}"), "{shown}");
+        assert!(!shown.contains("Deployment shop/web-eu"), "it has no such variable: {shown}");
+        for command in ["render --out out", "apply --cluster m1 --observed live --dry-run=client -o json"] {
+            for options in ["", " --keep-going"] {
+                let ran = tools.run(&repo, &format!("{command}{options}")).code(2);
+                let is_refused = ran.err.contains("error[build-failed]") && !ran.out.contains("settings-eu");
+                assert!(is_refused, "{command}{options}: {ran:#?}");
+                assert!(!repo.path("out/m1/shop/configmap_settings-eu.yaml").exists());
+            }
         }
     }
     // Without its values, nothing is said about a field.
@@ -155,8 +171,8 @@ fn variables_that_are_not_known_stay_where_nothing_is_sent() {
     assert!(!checked.contains("invalid-field"), "{checked}");
 
     let similar = flux_repo(&KUSTOMIZATION.replace("cluster-vars", "cluster-var"));
-    let ran = tools.run(&similar, "render --out out").code(0);
-    assert!(ran.err.contains("did you mean ConfigMap flux-system/cluster-vars?"), "{}", ran.err);
+    let checked = tools.run(&similar, "check").code(1).out;
+    assert!(checked.contains("did you mean ConfigMap flux-system/cluster-vars?"), "{checked}");
 }
 
 #[test]
@@ -167,19 +183,29 @@ kind: HelmRelease
 metadata: {name: api, namespace: flux-system}
 spec:
   chart: {spec: {chart: ./charts/api, sourceRef: {kind: GitRepository, name: x}}}
-  valuesFrom: [{kind: Secret, name: cluster-secrets, valuesKey: secret, targetPath: tier}, {kind: ConfigMap, name: more}]
 ";
+    let values = "  valuesFrom: [{kind: Secret, name: cluster-secrets, valuesKey: secret, targetPath: tier}, {kind: ConfigMap, name: more}]\n";
     let repo = chart_repo()
         .file("federate.yaml", "sources: [{flux: release.yaml}]\n")
         .file("release.yaml", release)
         .file("secret.yaml", ENCRYPTED_VARIABLES);
+    commit_all(&repo);
+    repo.write("release.yaml", format!("{release}{values}"));
+    let named = |checked: &str| {
+        assert!(checked.contains("values of Secret flux-system/cluster-secrets (`secret`)"), "{checked}");
+        assert!(checked.contains("the repo has no ConfigMap flux-system/more"), "{checked}");
+    };
+    named(&tools.run(&repo, "check").code(1).out);
+    let shown = tools.run(&repo, "diff --from main").code(1).out;
+    assert!(shown.contains("${secret}"), "{shown}");
+    tools.run(&repo, "render --out out").code(2);
+    assert!(!repo.path("out/m1").exists());
+    // A chart that builds nothing without them is named, too.
+    let hidden = format!("{{{{ if eq .Values.tier \"x\" }}}}\n{TEMPLATE}\n{{{{ end }}}}\n");
+    repo.write("charts/api/templates/map.yaml", hidden);
     let checked = tools.run(&repo, "check").code(1).out;
-    assert!(checked.contains("values of Secret flux-system/cluster-secrets (`secret`)"), "{checked}");
-    assert!(checked.contains("the repo has no ConfigMap flux-system/more"), "{checked}");
-    tools.run(&repo, "render --out out").code(0);
-    let text = repo.read("out/m1/flux-system/configmap_api-map.yaml");
-    assert!(text.contains("federate.dev/unfilled: secret, values.yaml\n"), "{text}");
-    assert!(text.contains("tier: ${secret}\n"), "{text}");
+    named(&checked);
+    assert!(checked.contains("what HelmRelease flux-system/api builds with them is not known"), "{checked}");
 }
 
 #[test]

@@ -8,8 +8,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-use crate::unfilled::list_unfilled;
-
 mod encrypted_file;
 mod metadata;
 mod plain_values;
@@ -129,7 +127,7 @@ pub fn visit_texts<'v>(document: &'v Value, visit: &mut dyn FnMut(&'v str, &str)
 
 fn visit_value<'v>(value: &'v Value, key: &'v str, is_encoded: bool, visit: &mut dyn FnMut(&'v str, &str)) {
     match value {
-        Value::String(text) => match is_encoded.then(|| decode_text(text)).flatten() {
+        Value::String(text) => match decode_text(text).filter(|_| is_encoded) {
             Some(decoded) => visit(key, &decoded),
             None => visit(key, text),
         },
@@ -156,12 +154,9 @@ fn decode_text(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Whether what is sent to an API server holds something that SOPS encrypted, or values that are not known: an object, or the
-/// operations of a patch. With `is_encoded`, texts are also decoded, as those of a Secret.
+/// Whether what is sent to an API server holds something that SOPS encrypted: an object, or the operations of a patch. With
+/// `is_encoded`, texts are also decoded, as those of a Secret.
 pub fn must_not_be_sent(content: &Value, is_encoded: bool) -> bool {
-    if !list_unfilled(content).is_empty() {
-        return true;
-    }
     if is_decrypted_in_clusters(content) {
         return false;
     }

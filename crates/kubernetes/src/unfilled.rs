@@ -1,6 +1,6 @@
 //! Objects with values that are not known, because what holds the values is encrypted or not in the repo.
 //!
-//! Such an object is marked by an annotation: it can be rendered and looked at, and is not sent to a cluster.
+//! Such an object is marked by an annotation. It is only looked at: commands that write, publish or send refuse to build it.
 
 use std::collections::BTreeSet;
 

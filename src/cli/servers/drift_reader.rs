@@ -124,7 +124,7 @@ impl DriftSource {
 
     fn read_drift(&self, key: &DigestKey) -> Result<Drift, CommandError> {
         let args = &*self.args;
-        let mut session = args.open_sent_session()?;
+        let mut session = args.open_session(None, None)?;
         session.keep_manifest_values();
         let repo = args.repo_ref();
         let apply_set = self.apply_set.choose_applyset(repo.as_ref(), &args.selected_paths());

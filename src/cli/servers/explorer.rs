@@ -164,7 +164,7 @@ impl Explorer {
         let key = digest_key()?;
         let (opened, is_open) = mpsc::sync_channel(1);
         spawn_thread("session", move || {
-            let session = match args.open_session(None, None) {
+            let session = match args.open_shown_session() {
                 Ok(session) => session,
                 Err(error) => return drop(opened.send(Err(error))),
             };
@@ -303,7 +303,7 @@ impl LiveSession {
         match paths.filter(|paths| !paths.is_empty()) {
             Some(paths) => drop(session.update_files(opened.source(), &paths)),
             // A file outside of the repo has changed, or it is not known which.
-            None => *session = self.args.open_session(None, None)?,
+            None => *session = self.args.open_shown_session()?,
         }
         Ok(())
     }

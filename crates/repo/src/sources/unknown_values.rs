@@ -20,7 +20,7 @@ const MAX_NAMES: usize = 5;
 const MAX_MARKED: usize = 20;
 
 /// What other commands do.
-const REFUSED: &str = "`commit`, `push`, `apply`, `drift` and `sync` do not build without values";
+const REFUSED: &str = "`render`, `commit`, `push`, `apply`, `drift` and `sync` do not build without values";
 
 /// Where values are used that are not known, by what holds them.
 #[derive(Default)]
@@ -62,6 +62,12 @@ impl UnknownUses {
         // What is missing may hold any variable.
         let of_missing = source.unknown.iter().position(|values| values.keys.is_empty());
         let mut noted = vec![(BTreeSet::new(), BTreeSet::new()); source.unknown.len()];
+        if is_chart {
+            // Also where it builds nothing without them.
+            for (values, (keys, _)) in source.unknown.iter().zip(&mut noted) {
+                keys.extend(values.keys.iter().cloned());
+            }
+        }
         for object in variants.iter_mut().flat_map(|variant| &mut variant.objects) {
             mark_unfilled(&mut object.body, names.iter().copied());
             for name in list_unfilled(&object.body) {
@@ -98,8 +104,13 @@ impl UnknownUse {
         let quoted: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
         let keys = join_names(&quoted.iter().map(String::as_str).collect::<Vec<_>>(), MAX_NAMES);
         let built = join_names(&built.iter().map(String::as_str).collect::<Vec<_>>(), MAX_NAMES);
-        let effect = format!("what is built with them has `${{NAME}}` in their place: {built}");
+        let effect = if built.is_empty() {
+            format!("what {} builds with them is not known", object.id)
+        } else {
+            format!("what is built with them has `${{NAME}}` in their place: {built}")
+        };
         let (message, help) = match reason {
+            // Nothing that a Kustomization builds names one of its variables.
             UnknownReason::Encrypted if quoted.is_empty() => return None,
             UnknownReason::Encrypted => (
                 format!("SOPS encrypted values of {holder} ({keys}): {effect}"),
